@@ -1,0 +1,52 @@
+# Everything lives in .venv and the user's cache directory; no root, no GPU needed.
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
+	"$$p" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo "$$p"; break; }; done)
+UV_VERSION := 0.13.9
+VENV := .venv
+BIN := $(VENV)/bin
+export UV_PROJECT_ENVIRONMENT := $(VENV)
+export UV_PYTHON_DOWNLOADS := never
+
+.DEFAULT_GOAL := help
+.PHONY: help
+help: ## show this help
+	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
+
+$(VENV)/.ready: pyproject.toml uv.lock
+	@test -n "$(PYTHON)" || { echo "error: no Python 3.11 or newer with the venv module found; install it (Debian, Ubuntu: apt install python3 python3-venv) or name one: make PYTHON=/path/to/python3" >&2; exit 2; }
+	@test -x $(BIN)/python || "$(PYTHON)" -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+	@$(BIN)/uv sync --quiet --frozen --inexact
+	@touch $@
+
+.PHONY: setup
+setup: $(VENV)/.ready ## create the environment in .venv
+
+.PHONY: test
+test: lint types contracts test-unit ## everything that CI checks
+
+.PHONY: test-unit
+test-unit: setup ## the tests that need no cluster, with coverage
+	@$(BIN)/pytest -n auto --cov --cov-report=term
+
+.PHONY: lint
+lint: setup ## style: ruff, all rules
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+
+.PHONY: types
+types: setup ## types: mypy strict on package and tests
+	@$(BIN)/mypy
+
+.PHONY: contracts
+contracts: setup ## import contracts: which package may know which
+	@$(BIN)/lint-imports --no-cache
+
+.PHONY: format
+format: setup ## rewrite the sources in the project's style
+	@$(BIN)/ruff check --fix --exit-zero --quiet .
+	@$(BIN)/ruff format .
+
+.PHONY: clean
+clean: ## remove the environment and everything generated
+	rm -rf $(VENV) .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache dist

@@ -1,0 +1,1 @@
+"""Declarative fleet manager for NVIDIA MIG partitions on Kubernetes."""

@@ -1,0 +1,1 @@
+"""MIGConfig and MIGNode as values, validated against the schemas in crds/."""

@@ -1,0 +1,1 @@
+"""The Gpus port, its NVML implementation, and applying a plan through it."""

@@ -1,0 +1,1 @@
+"""Simulated hardware and nodes: the same code paths as on real ones, without a GPU."""

@@ -32,7 +32,11 @@ class DeviceId:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """Which cards an entry is for. Every filled field must hold; a field holds if one of its values does."""
+    """Which cards an entry is for. Every filled field must hold; a field holds if one of its values does.
+
+    ``compute_slices`` is how many compute slices the whole card has (7 on most, 4 on A30 and RTX PRO 6000): by it
+    one layout can serve cards of several kinds, also such as no release knows yet.
+    """
 
     models: tuple[str, ...] = ()
     device_ids: tuple[DeviceId, ...] = ()
@@ -40,6 +44,7 @@ class Match:
     uuids: tuple[str, ...] = ()
     indices: tuple[int, ...] = ()
     memory_mib: int | None = None
+    compute_slices: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,6 +65,14 @@ class Card:
         return self.mig_current is not None
 
     @property
+    def profiles(self) -> ProfileTable:
+        """The card's profile table, where it is known to exist: on a card whose slices are planned or read."""
+        if self.table is None:
+            msg = f"{self.label} has no profile table"
+            raise ValueError(msg)
+        return self.table
+
+    @property
     def label(self) -> str:
         """How messages call the card."""
         return f"GPU {self.index}"

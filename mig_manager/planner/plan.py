@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from mig_manager.geometry.errors import LayoutError
 from mig_manager.geometry.state import Card, Holder
-from mig_manager.planner.target import CardTarget, Difference
+from mig_manager.planner.target import UNCHANGED, CardTarget, Difference
 
 
 class Impact(StrEnum):
@@ -41,7 +41,7 @@ class CardPlan:
     card: Card
     entry: int | None = None
     target: CardTarget | None = None
-    difference: Difference = Difference()
+    difference: Difference = UNCHANGED
     reset: bool = False
     evict: tuple[Holder, ...] = ()
     reason: LayoutError | None = None

@@ -66,6 +66,9 @@ class Difference:
         )
 
 
+UNCHANGED = Difference()
+
+
 def target_of(card: Card) -> CardTarget:
     """The target that describes the card as it is now."""
     slices = sorted(
@@ -74,17 +77,20 @@ def target_of(card: Card) -> CardTarget:
     return CardTarget(card.uuid, bool(card.mig_current), tuple(slices))
 
 
-def difference(card: Card, target: CardTarget) -> Difference:
+def difference(card: Card, target: CardTarget, *, reset: bool = False) -> Difference:
     """What is to be kept, destroyed and created on ``card`` as it is now.
 
     An instance stays if the target has the same profile at the same place. When the current mode is not the wanted
-    one, nothing stays: instances do not survive a change of mode.
+    one, or the card is to be reset, nothing stays: instances survive neither a change of mode nor a reset.
     """
     mode_changes = card.mig_current is not target.mig
     set_mode = target.mig if card.mig_pending is not target.mig else None
-    if mode_changes:
+    if mode_changes or reset:
         return Difference(
-            destroy=card.instances, create=target.slices if target.mig else (), set_mode=set_mode, becomes_current=False
+            destroy=card.instances,
+            create=target.slices if target.mig else (),
+            set_mode=set_mode,
+            becomes_current=not mode_changes,
         )
     wanted = {(s.profile_id, s.placement): s for s in target.slices}
     keep, destroy = [], []

@@ -1,0 +1,219 @@
+"""GPU instances, compute instances and processes of one card, through NVML handles that live for one call.
+
+GPU instances are enumerated by profile, not through MIG device handles: one without a compute instance is no MIG
+device, and a tool that overlooks it finds the card full for no visible reason.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pynvml
+
+from mig_manager.geometry.profiles import Placement, ProfileTable
+from mig_manager.geometry.state import ComputeInstance, GpuInstance
+from mig_manager.gpu.discovery import Device, lenient
+from mig_manager.gpu.port import NotSupportedError, Process
+from mig_manager.gpu.translate import doing
+
+_MOST_CONSTANTS = 64  # as in discovery; nvml.h 13.5 has 9
+_MOST_INSTANCES = 16  # list buffers are never smaller: some drivers understate a profile's instance count (A30)
+_NO_INSTANCE = 0xFFFFFFFF  # nvml.h: the process uses no GPU (compute) instance
+
+
+@dataclass(frozen=True, slots=True)
+class LiveComputeProfile:
+    """A compute instance profile as an existing GPU instance tells it."""
+
+    constant: int
+    id: int
+    slice_count: int
+    instance_count: int
+
+
+class ComputeProfiles:
+    """Compute instance profiles by GPU instance profile, each asked once in a session."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, int], tuple[LiveComputeProfile, ...]] = {}
+
+    def of(self, device: Device, gpu_instance: Any, profile_id: int) -> tuple[LiveComputeProfile, ...]:  # noqa: ANN401
+        """Every compute instance profile of that GPU instance, lowest constant first."""
+        key = (device.uuid, profile_id)
+        if key not in self._known:
+            self._known[key] = tuple(_compute_profiles(gpu_instance))
+        return self._known[key]
+
+
+def read_instances(device: Device, table: ProfileTable, compute: ComputeProfiles) -> tuple[GpuInstance, ...]:
+    """Every GPU instance with its compute instances, by placement; read anew once if one vanishes meanwhile."""
+    with doing(f"reading the instances of {device.label}"):
+        try:
+            return _instances(device, table, compute)
+        except (pynvml.NVMLError_InvalidArgument, pynvml.NVMLError_NotFound):  # a handle that somebody made stale
+            return _instances(device, table, compute)
+
+
+def create_gpu_instance(device: Device, profile_id: int, placement: Placement) -> int:
+    """Create a GPU instance at exactly ``placement`` and return its id; NVMLError as NVML reports it."""
+    where = pynvml.c_nvmlGpuInstancePlacement_t(placement.start, placement.size)
+    # By reference: by value it would reach the library as an address and end this process.
+    handle = pynvml.nvmlDeviceCreateGpuInstanceWithPlacement(device.handle, profile_id, ctypes.byref(where))
+    return int(pynvml.nvmlGpuInstanceGetInfo(handle).id)
+
+
+def destroy_gpu_instance(device: Device, gpu_instance: int) -> None:
+    """Destroy a GPU instance; NVMLError as NVML reports it."""
+    _with_fresh_handle(lambda: gpu_instance_handle(device, gpu_instance), pynvml.nvmlGpuInstanceDestroy)
+
+
+def create_compute_instance(device: Device, gpu_instance: int, placement: Placement, compute: ComputeProfiles) -> int:
+    """Create a compute instance at exactly ``placement`` and return its id; NVMLError as NVML reports it.
+
+    Of two profiles of the same width the one with the lower constant is meant: the other is a variant that cannot
+    always be created (NVIDIA dra-driver issue 1480).
+    """
+    handle = gpu_instance_handle(device, gpu_instance)
+    profile_id = pynvml.nvmlGpuInstanceGetInfo(handle).profileId
+    fitting = [p for p in compute.of(device, handle, profile_id) if p.slice_count == placement.size]
+    if not fitting:
+        raise NotSupportedError(
+            f"choosing a compute instance profile on {device.label}",
+            f"GPU instance {gpu_instance} has no compute instances of {placement.size} slices",
+            pynvml.NVML_ERROR_NOT_SUPPORTED,
+        )
+    where = pynvml.c_nvmlComputeInstancePlacement_t(placement.start, placement.size)
+    created = pynvml.nvmlGpuInstanceCreateComputeInstanceWithPlacement(handle, fitting[0].id, ctypes.byref(where))
+    return int(pynvml.nvmlComputeInstanceGetInfo(created).id)
+
+
+def destroy_compute_instance(device: Device, gpu_instance: int, compute_instance: int) -> None:
+    """Destroy a compute instance; NVMLError as NVML reports it."""
+
+    def fresh() -> Any:  # noqa: ANN401
+        handle = gpu_instance_handle(device, gpu_instance)
+        return pynvml.nvmlGpuInstanceGetComputeInstanceById(handle, compute_instance)
+
+    _with_fresh_handle(fresh, pynvml.nvmlComputeInstanceDestroy)
+
+
+def gpu_instance_handle(device: Device, gpu_instance: int) -> Any:  # noqa: ANN401 - an opaque ctypes handle
+    """The handle of a GPU instance, good until anybody destroys the instance."""
+    return pynvml.nvmlDeviceGetGpuInstanceById(device.handle, gpu_instance)
+
+
+def read_processes(device: Device, *, mig: bool) -> tuple[Process, ...]:
+    """Compute, graphics and MPS processes on the card and, with MIG on, on each of its MIG devices."""
+    with doing(f"reading the processes on {device.label}"):
+        found: dict[tuple[int, int | None, int | None], Process] = {}
+        handles = [(device.handle, None, None), *(_mig_handles(device) if mig else ())]
+        for handle, gpu_instance, compute_instance in handles:
+            for entry in _entries(handle):
+                gi, ci = _instance(entry.gpuInstanceId), _instance(entry.computeInstanceId)
+                memory = None if entry.usedGpuMemory is None else int(entry.usedGpuMemory) >> 20
+                process = Process(
+                    entry.pid,
+                    gpu_instance if gi is None else gi,
+                    compute_instance if ci is None else ci,
+                    memory,
+                )
+                found[process.pid, process.gpu_instance, process.compute_instance] = process
+    return tuple(sorted(found.values(), key=lambda p: (p.pid, p.gpu_instance or 0, p.compute_instance or 0)))
+
+
+def _instances(device: Device, table: ProfileTable, compute: ComputeProfiles) -> tuple[GpuInstance, ...]:
+    found: dict[int, GpuInstance] = {}
+    handles = [h for p in table for h in _list_gpu_instances(device, p.id, p.instance_count)]
+    uuids = {(gi, ci): _uuid(handle) for handle, gi, ci in _mig_handles(device)} if handles else {}
+    for handle in handles:
+        info = pynvml.nvmlGpuInstanceGetInfo(handle)
+        inside: dict[int, ComputeInstance] = {}
+        for profile in compute.of(device, handle, info.profileId):
+            for compute_handle in _list_compute_instances(handle, profile):
+                of = pynvml.nvmlComputeInstanceGetInfo(compute_handle)
+                placement = Placement(of.placement.start, of.placement.size)
+                inside[of.id] = ComputeInstance(of.id, placement, uuids.get((info.id, of.id), ""))
+        found[info.id] = GpuInstance(
+            id=info.id,
+            profile_id=info.profileId,
+            placement=Placement(info.placement.start, info.placement.size),
+            compute=tuple(sorted(inside.values(), key=lambda c: c.placement)),
+        )
+    return tuple(sorted(found.values(), key=lambda g: g.placement))
+
+
+def _list_gpu_instances(device: Device, profile_id: int, instance_count: int) -> list[Any]:
+    size = max(instance_count, _MOST_INSTANCES)
+    array, count = (pynvml.c_nvmlGpuInstance_t * size)(), ctypes.c_uint(size)
+    pynvml.nvmlDeviceGetGpuInstances(device.handle, profile_id, array, ctypes.byref(count))
+    return list(array[: count.value])
+
+
+def _list_compute_instances(gpu_instance: Any, profile: LiveComputeProfile) -> list[Any]:  # noqa: ANN401
+    size = max(profile.instance_count, _MOST_INSTANCES)
+    array, count = (pynvml.c_nvmlComputeInstance_t * size)(), ctypes.c_uint(size)
+    pynvml.nvmlGpuInstanceGetComputeInstances(gpu_instance, profile.id, array, ctypes.byref(count))
+    return list(array[: count.value])
+
+
+def _compute_profiles(gpu_instance: Any) -> Iterator[LiveComputeProfile]:  # noqa: ANN401
+    for constant in range(_MOST_CONSTANTS):
+        try:
+            info = _compute_profile_info(gpu_instance, constant)
+        except pynvml.NVMLError_NotSupported:
+            continue
+        except pynvml.NVMLError_InvalidArgument:
+            return
+        yield LiveComputeProfile(constant, info.id, info.sliceCount, info.instanceCount)
+
+
+def _compute_profile_info(gpu_instance: Any, constant: int) -> Any:  # noqa: ANN401
+    shared = pynvml.NVML_COMPUTE_INSTANCE_ENGINE_PROFILE_SHARED
+    try:
+        return pynvml.nvmlGpuInstanceGetComputeInstanceProfileInfo(gpu_instance, constant, shared, version=2)
+    except pynvml.NVMLError_FunctionNotFound:  # as with GPU instance profiles on older drivers
+        return pynvml.nvmlGpuInstanceGetComputeInstanceProfileInfo(gpu_instance, constant, shared, version=1)
+
+
+def _mig_handles(device: Device) -> Iterator[tuple[Any, int, int]]:
+    """Handles of the MIG devices with the ids of their instances; the index range may have gaps."""
+    for index in range(pynvml.nvmlDeviceGetMaxMigDeviceCount(device.handle)):
+        try:
+            handle = pynvml.nvmlDeviceGetMigDeviceHandleByIndex(device.handle, index)
+        except pynvml.NVMLError_NotFound:
+            continue
+        yield handle, pynvml.nvmlDeviceGetGpuInstanceId(handle), pynvml.nvmlDeviceGetComputeInstanceId(handle)
+
+
+def _uuid(mig_device: Any) -> str:  # noqa: ANN401
+    return lenient(lambda: pynvml.nvmlDeviceGetUUID(mig_device))
+
+
+def _with_fresh_handle(fresh: Callable[[], Any], act: Callable[[Any], object]) -> None:
+    """Call ``act`` on a handle; if somebody made it stale in between, look it up once more."""
+    try:
+        act(fresh())
+    except pynvml.NVMLError_InvalidArgument:
+        act(fresh())
+
+
+def _entries(handle: Any) -> Iterator[Any]:  # noqa: ANN401
+    try:
+        yield from pynvml.nvmlDeviceGetComputeRunningProcesses_v3(handle)
+    except pynvml.NVMLError_FunctionNotFound:  # drivers before R510
+        yield from pynvml.nvmlDeviceGetComputeRunningProcesses_v2(handle)
+    for other in (
+        pynvml.nvmlDeviceGetGraphicsRunningProcesses_v3,
+        pynvml.nvmlDeviceGetMPSComputeRunningProcesses_v3,
+    ):
+        try:
+            yield from other(handle)
+        except (pynvml.NVMLError_FunctionNotFound, pynvml.NVMLError_NotSupported):
+            continue  # a card or driver without graphics or MPS has no such processes
+
+
+def _instance(of: int) -> int | None:
+    return None if of == _NO_INSTANCE else of

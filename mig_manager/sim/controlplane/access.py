@@ -1,0 +1,145 @@
+"""How to reach a running control plane: kubeconfigs, and the few raw requests that starting one needs.
+
+Everything is in files of one directory, so that several processes can share one control plane.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import ssl
+import time
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from http.client import HTTPException, HTTPSConnection
+from pathlib import Path
+from typing import Any
+
+from mig_manager.sim.controlplane.errors import ControlPlaneError
+from mig_manager.sim.controlplane.pki import Authority, Pair
+
+REQUEST_TIMEOUT_S = 10.0
+ESTABLISH_TIMEOUT_S = 30.0
+POLL_S = 0.05
+ADMIN_GROUP = "system:masters"
+CRD_PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
+HTTP_OK = 200
+HTTP_CREATED = 201
+HTTP_CONFLICT = 409
+
+
+class Access:
+    """The ways into the control plane whose files are in ``directory``."""
+
+    def __init__(self, directory: Path, port: int, authority: Authority) -> None:
+        self.directory = directory
+        self.server = f"https://127.0.0.1:{port}"
+        self._port = port
+        self._authority = authority
+        self._context: ssl.SSLContext | None = None
+
+    @classmethod
+    def load(cls, directory: Path) -> Access:
+        """The access to a control plane that another process started in that directory."""
+        port = json.loads((directory / "access.json").read_text())["port"]
+        return cls(directory, port, Authority.load(directory / "pki"))
+
+    def save(self) -> None:
+        """Let other processes ``load`` this access."""
+        (self.directory / "access.json").write_text(json.dumps({"port": self._port}))
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The administrator's kubeconfig; it embeds its certificates, so it may be copied."""
+        return self.kubeconfig_for("admin", (ADMIN_GROUP,))
+
+    def kubeconfig_for(self, user: str, groups: Sequence[str] = ()) -> Path:
+        """A kubeconfig for any user; what the user may do is for RBAC to say."""
+        name = user.replace("/", "_").replace(":", "_")
+        path = self.directory / f"{name}.kubeconfig"
+        if not path.exists():
+            self._write_kubeconfig(path, self._authority.client(name, user, groups))
+        return path
+
+    def _write_kubeconfig(self, path: Path, client: Pair) -> None:
+        def embedded(file: Path) -> str:
+            return base64.b64encode(file.read_bytes()).decode()
+
+        cluster = {"server": self.server, "certificate-authority-data": embedded(self._authority.pair.certificate)}
+        user = {"client-certificate-data": embedded(client.certificate), "client-key-data": embedded(client.key)}
+        document = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "mig-manager", "cluster": cluster}],
+            "users": [{"name": "user", "user": user}],
+            "contexts": [{"name": "mig-manager", "context": {"cluster": "mig-manager", "user": "user"}}],
+            "current-context": "mig-manager",
+        }
+        path.touch(mode=0o600)
+        # JSON is YAML, and needs no library.
+        path.write_text(json.dumps(document, indent=2))
+
+    def request(
+        self, method: str, path: str, body: object = None, timeout_s: float = REQUEST_TIMEOUT_S
+    ) -> tuple[int, Any]:
+        """Send one request as administrator; return status and answer, or raise OSError when there is no answer.
+
+        An answer that is not JSON (``/readyz`` says ``ok``) comes back as text.
+        """
+        if self._context is None:
+            admin = self._authority.client("runner", "admin", (ADMIN_GROUP,))
+            self._context = ssl.create_default_context(cafile=str(self._authority.pair.certificate))
+            self._context.load_cert_chain(admin.certificate, admin.key)
+        connection = HTTPSConnection("127.0.0.1", self._port, timeout=timeout_s, context=self._context)
+        try:
+            content = None if body is None else json.dumps(body)
+            connection.request(method, path, content, {"Content-Type": "application/json"})
+            answer = connection.getresponse()
+            text = answer.read().decode()
+        except HTTPException as error:
+            raise ConnectionError(f"{method} {path}: {error!r}") from error
+        finally:
+            connection.close()
+        is_json = answer.headers.get_content_type() == "application/json"
+        return answer.status, json.loads(text) if is_json else text
+
+    def install_crds(self, files: Iterable[Path]) -> None:
+        """Create the CustomResourceDefinitions of these YAML files and wait until their resources are served."""
+        import yaml
+
+        documents = [document for file in files for document in yaml.safe_load_all(file.read_text()) if document]
+        for document in documents:
+            name = document["metadata"]["name"]
+            status, answer = self.request("POST", CRD_PATH, document)
+            if status not in (HTTP_CREATED, HTTP_CONFLICT):
+                raise ControlPlaneError(f"creating CustomResourceDefinition {name}: {status}: {answer.get('message')}")
+        for document in documents:
+            spec = document["spec"]
+            path = f"/apis/{spec['group']}/{spec['versions'][0]['name']}/{spec['names']['plural']}"
+            wait_until(f"{spec['names']['plural']} to be served", partial(self._serves, path))
+
+    def _serves(self, path: str) -> bool:
+        return self.request("GET", path)[0] == HTTP_OK
+
+
+def wait_until(
+    what: str,
+    true: Callable[[], bool],
+    timeout_s: float = ESTABLISH_TIMEOUT_S,
+    give_up: Callable[[], None] = lambda: None,
+) -> None:
+    """Poll until ``true``; ``give_up`` may raise earlier. An OSError counts as not yet, but is kept as the reason."""
+    deadline = time.monotonic() + timeout_s
+    reason = ""
+    while True:
+        give_up()
+        try:
+            if true():
+                return
+            reason = ""
+        except OSError as error:
+            reason = f": {error}"
+        if time.monotonic() > deadline:
+            raise ControlPlaneError(f"waiting for {what}: not after {timeout_s:.0f} s{reason}")
+        time.sleep(POLL_S)

@@ -1,0 +1,61 @@
+"""What tests of several concepts share: one control plane per run, started when the first test asks for it.
+
+A test that uses it gets the mark ``cluster``, so that ``-m "not cluster"`` needs no control plane.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mig_manager.sim.controlplane.access import Access
+from mig_manager.sim.controlplane.programs import Programs, find
+from mig_manager.sim.controlplane.progress import shown
+from mig_manager.sim.controlplane.runner import ControlPlane
+
+CRDS = Path(__file__).parent.parent / "crds"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what needs the control plane."""
+    for item in items:
+        if {"control_plane", "programs"} & set(getattr(item, "fixturenames", ())):
+            item.add_marker("cluster")
+
+
+@pytest.fixture(scope="session")
+def programs(request: pytest.FixtureRequest) -> Programs:
+    """The programs of the control plane, built on first use with progress shown past pytest's capture."""
+    capture = request.config.pluginmanager.getplugin("capturemanager")
+    with capture.global_and_fixture_disabled(), shown() as report:
+        return find(report)
+
+
+@pytest.fixture(scope="session")
+def control_plane(programs: Programs, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Access]:
+    """A running control plane with the CRDs, one for the whole run; tests choose object names of their own."""
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        yield _shared(programs, tmp_path_factory.getbasetemp().parent)
+        return
+    with ControlPlane(programs) as plane:
+        plane.access.install_crds(sorted(CRDS.glob("*.yaml")))
+        yield plane.access
+
+
+def _shared(programs: Programs, directory: Path) -> Access:
+    """The control plane that all xdist workers use: the first to come starts it, the process above them all ends it."""
+    note = directory / "control-plane"
+    with (directory / "control-plane.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if note.exists():
+            return Access.load(Path(note.read_text()))
+        plane = ControlPlane(programs, parent_pid=os.getppid())
+        plane.start()
+        plane.access.install_crds(sorted(CRDS.glob("*.yaml")))
+        access = plane.detach()
+        note.write_text(str(access.directory))
+        return access

@@ -1,0 +1,116 @@
+"""Reading YAML so that nothing is lost silently and every place can be found again.
+
+The readers of Kubernetes (sigs.k8s.io/yaml) and PyYAML both let the last of two equal keys win; here that is an
+error. Anchors, aliases and merge keys work. JSON is read too, being YAML.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from mig_manager.geometry.errors import LayoutError
+
+if TYPE_CHECKING:
+    import yaml
+
+_TEXT = "tag:yaml.org,2002:str"
+_MERGE = "tag:yaml.org,2002:merge"
+
+
+@dataclass(frozen=True)
+class Document:
+    """One document of a file: its value, and the tree by which lines are found."""
+
+    value: Any
+    root: yaml.Node
+
+    def line(self, path: str) -> int:
+        """The line (from 1) of ``spec.profiles.two.gpus[0]``, or of the deepest part of that path that is there."""
+        return _line(self.root, path)
+
+
+def read_documents(text: str) -> Iterator[Document]:
+    """The documents of a YAML text, empty ones left out.
+
+    Raises LayoutError (InvalidYAML) with the line for what is not YAML, for a key that stands twice in one mapping
+    and for a key that is not text.
+    """
+    import yaml
+
+    # libyaml is ten times faster and not everywhere; both know the same methods.
+    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text)
+    try:
+        while loader.check_node():
+            root = loader.get_node()
+            _check_keys(root, set(), set())
+            value = loader.construct_document(root)
+            if value is not None:
+                yield Document(value, root)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        where = f"line {mark.line + 1}: " if mark else ""
+        raise LayoutError("InvalidYAML", f"{where}{error.problem or error.context or 'not YAML'}") from None
+    except yaml.YAMLError as error:
+        raise LayoutError("InvalidYAML", " ".join(str(error).split())) from None
+    finally:
+        loader.dispose()
+
+
+def _check_keys(node: yaml.Node, done: set[int], around: set[int]) -> None:
+    """Look at every mapping below ``node`` before merge keys are resolved, when equal keys are still two."""
+    import yaml
+
+    if id(node) in around:
+        raise LayoutError("InvalidYAML", f"line {_number(node)}: this refers to itself", "write it out")
+    if id(node) in done or not isinstance(node, (yaml.MappingNode, yaml.SequenceNode)):
+        return
+    done.add(id(node))
+    inside = around | {id(node)}
+    if isinstance(node, yaml.SequenceNode):
+        for item in node.value:
+            _check_keys(item, done, inside)
+        return
+    seen: dict[str, int] = {}
+    for key, item in node.value:
+        if key.tag != _MERGE:
+            _check_key(key, seen)
+        _check_keys(item, done, inside)
+
+
+def _check_key(key: yaml.Node, seen: dict[str, int]) -> None:
+    if key.tag != _TEXT:
+        raise LayoutError("InvalidYAML", f"line {_number(key)}: a key here is not text", "write it in quotes")
+    if key.value in seen:
+        raise LayoutError(
+            "InvalidYAML",
+            f"line {_number(key)}: the key {key.value!r} stands here again, first in line {seen[key.value]}",
+            "keep one of them",
+        )
+    seen[key.value] = _number(key)
+
+
+def _number(node: yaml.Node) -> int:
+    return int(node.start_mark.line) + 1
+
+
+def _line(node: yaml.Node, path: str) -> int:
+    import yaml
+
+    if isinstance(node, yaml.MappingNode):
+        # Keys may contain dots ("all-1g.10gb"), so the longest key that begins the path is the one that is meant.
+        fitting = [(key, value) for key, value in node.value if _starts(path, key.value)]
+        if fitting:
+            key, value = max(fitting, key=lambda item: len(item[0].value))
+            rest = path[len(key.value) :].removeprefix(".")
+            return _line(value, rest) if rest else _number(key)
+    if isinstance(node, yaml.SequenceNode) and path.startswith("["):
+        number, _, rest = path[1:].partition("]")
+        if int(number) < len(node.value):
+            return _line(node.value[int(number)], rest.removeprefix("."))
+    return _number(node)
+
+
+def _starts(path: str, key: object) -> bool:
+    return isinstance(key, str) and path.startswith(key) and path[len(key) : len(key) + 1] in ("", ".", "[")

@@ -47,6 +47,10 @@ format: setup ## rewrite the sources in the project's style
 	@$(BIN)/ruff check --fix --exit-zero --quiet .
 	@$(BIN)/ruff format .
 
+.PHONY: protos
+protos: setup ## generate the messages of the kubelet's gRPC APIs
+	@$(BIN)/python -m grpc_tools.protoc -I . --python_out=. --pyi_out=. $$(git ls-files '*.proto')
+
 .PHONY: clean
 clean: ## remove the environment and everything generated
 	rm -rf $(VENV) .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache dist

@@ -1,0 +1,1 @@
+"""What the kubelet says about devices: who holds which, and which it offers."""

@@ -1,0 +1,199 @@
+"""Applying a plan to the cards of this machine so that it survives being killed at any instruction.
+
+1. An open intent of an earlier run is finished first, or rolled back (``recover``).
+2. The cards are read fresh. What would go beyond the plan, or is used by anybody, is a refusal; nothing was changed.
+3. The intent (where to, where from) is on disk before the first destructive call.
+4. The changes are made, holders looked at right before each destroy, and the cards are read back.
+5. On any error everything goes back to where it came from.
+6. The intent is closed and the last good layout set in one write.
+
+A process that is killed leaves the intent; the next run starts with step 1. Callers hold the host lock.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from mig_manager.geometry.state import Card
+from mig_manager.gpu.changes import Changes, Event, Part, UnplannedError, parts_of
+from mig_manager.gpu.guards import objection
+from mig_manager.gpu.holders import FindHolders, HeldError, process_holders
+from mig_manager.gpu.journal import Intent, Journal, Targets
+from mig_manager.gpu.port import GpuError, Gpus
+from mig_manager.gpu.reset import Reset
+from mig_manager.gpu.result import Outcome, Result, holders_in
+from mig_manager.planner.plan import Plan
+from mig_manager.planner.target import CardTarget, difference, target_of
+
+
+def _silent(_: Event) -> None:
+    """Report progress to nobody."""
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+@dataclass(frozen=True)
+class Means:
+    """What applying works with, apart from the cards and the journal.
+
+    ``holders`` finds who uses what; ``reset`` resets cards whose mode stays pending (without one that is an error);
+    ``progress`` hears of every changing call before it is made.
+    """
+
+    holders: FindHolders = process_holders
+    reset: Reset | None = None
+    progress: Callable[[Event], None] = _silent
+    sleep: Callable[[float], None] = time.sleep
+    now: Callable[[], str] = _now
+
+    def changes(self, gpus: Gpus, expendable: frozenset[Part]) -> Changes:
+        """Changes that may destroy the ``expendable`` parts."""
+        return Changes(gpus, self.holders, self.progress, self.sleep, self.reset, expendable)
+
+
+DEFAULT_MEANS = Means()
+
+
+def apply(  # noqa: PLR0913 - the last two are keywords of the agent's own
+    gpus: Gpus,
+    plan: Plan,
+    journal: Journal,
+    means: Means = DEFAULT_MEANS,
+    *,
+    intent_id: str = "",
+    last_look: Callable[[], str] = str,
+) -> Result:
+    """Make the cards what ``plan`` says, or leave them as they are.
+
+    ``intent_id`` names in the journal what ordered this (the agent's grant). ``last_look`` is called once the intent
+    is on disk and before anything is changed; if it gives a reason, the intent is dropped and nothing happens.
+
+    GpuError when the cards cannot be read to begin with, JournalError when the journal cannot be read or written;
+    either way nothing was changed by this call that the journal does not know.
+    """
+    if plan.reason is not None:
+        return Result(Outcome.REFUSED, plan.reason.reason, str(plan.reason))
+    healed = recover(gpus, journal, means)
+    before = healed.calls if healed else ()
+    with gpus.session() as session:
+        found = {card.uuid: card for card in session.cards()}
+        gone = [p.card for p in plan.cards if p.target is not None and p.card.uuid not in found]
+        if gone:
+            message = f"opening {gone[0].label}: GPU {gone[0].uuid} is gone; plan again"
+            return Result(Outcome.REFUSED, "GpuGone", message, calls=before)
+        cards, targets = _concerned(plan, found)
+        if all(difference(cards[u], t).empty for u, t in targets.items()):
+            _remember(journal, _wanted(plan))
+            outcome = Outcome.APPLIED if before else Outcome.NOTHING_TO_DO
+            return Result(outcome, calls=before, cards=tuple(found[u] for u in _wanted(plan)))
+        error = objection(plan, cards, targets, means.holders(session, tuple(cards)))
+        if error is not None:
+            return replace(_refused(error), calls=before, cards=tuple(cards.values()))
+    origin = {u: target_of(card) for u, card in cards.items()}
+    journal.begin(Intent(intent_id or uuid.uuid4().hex, means.now(), targets, origin))
+    reason = last_look()
+    if reason:
+        journal.drop()
+        return Result(
+            Outcome.REFUSED, reason, f"applying the plan: {reason}", calls=before, cards=tuple(cards.values())
+        )
+    result = _go(gpus, journal, means, targets, origin)
+    if result.ok:
+        _remember(journal, _wanted(plan))
+    return replace(result, calls=(*before, *result.calls))
+
+
+def recover(gpus: Gpus, journal: Journal, means: Means = DEFAULT_MEANS) -> Result | None:
+    """Finish an open intent, or roll it back; ``None`` when there is none.
+
+    Nothing was destroyed yet: the intent is dropped. Everything is done: it is closed. In between it is finished, or
+    rolled back when that fails. Cards that have vanished are named in the result and do not keep the others from
+    being healed.
+
+    GpuError when the cards cannot be read at all; the intent stays open.
+    """
+    record = journal.read()
+    intent = record.intent
+    if intent is None:
+        return None
+    with gpus.session() as session:
+        found = {card.uuid: card for card in session.cards() if card.uuid in intent.to}
+    to = {u: t for u, t in intent.to.items() if u in found}
+    origin = {u: t for u, t in intent.origin.items() if u in found}
+    if all(difference(found[u], t).empty for u, t in origin.items()):
+        journal.drop()
+        result = Result(Outcome.NOTHING_TO_DO, cards=tuple(found.values()))
+    else:
+        result = _go(gpus, journal, means, to, origin)
+    vanished = sorted(set(intent.to) - set(found))
+    if vanished:
+        message = (
+            f"finishing intent {intent.id}: GPU {', '.join(vanished)} is gone; {result.message or 'others are well'}"
+        )
+        return replace(result, reason=result.reason or "GpuGone", message=message)
+    return result
+
+
+def _go(gpus: Gpus, journal: Journal, means: Means, to: Targets, origin: Targets) -> Result:
+    """From an intent on disk to a closed one."""
+    changes = means.changes(gpus, parts_of(to.values()) | parts_of(origin.values()))
+    last_good = journal.read().last_good
+    errors = changes.reach(to)
+    if not errors:
+        journal.close({**last_good, **to})
+        return Result(Outcome.APPLIED, calls=tuple(changes.calls), cards=_read(gpus, to))
+    rollback = changes.reach(origin, all_cards=True)
+    calls, cards = tuple(changes.calls), _read(gpus, to)
+    why = "; ".join(map(str, errors))
+    if rollback:
+        journal.close({})  # nobody knows any more what the cards look like
+        message = f"{why}; going back failed too: {'; '.join(map(str, rollback))}"
+        return Result(Outcome.FAILED, "RollbackFailed", message, holders_in([*errors, *rollback]), calls, cards)
+    journal.drop()
+    if not changes.calls and isinstance(errors[0], HeldError | UnplannedError):
+        return replace(_refused(errors[0]), calls=calls, cards=cards)
+    return Result(Outcome.ROLLED_BACK, "ApplyFailed", why, holders_in(errors), calls, cards)
+
+
+def _concerned(plan: Plan, found: Mapping[str, Card]) -> tuple[dict[str, Card], dict[str, CardTarget]]:
+    """The cards to work on and their targets: those that differ, and whatever a reset of them takes along."""
+    wanted = _wanted(plan)
+    differing = [found[u] for u, t in wanted.items() if not difference(found[u], t).empty]
+    groups = {
+        card.reset_group for card in differing if card.reset_group and card.mig_current is not wanted[card.uuid].mig
+    }
+    cards = {c.uuid: c for c in found.values() if c in differing or c.reset_group in groups}
+    return cards, {u: wanted.get(u) or target_of(card) for u, card in cards.items()}
+
+
+def _remember(journal: Journal, wanted: Targets) -> None:
+    """The planned layout is the last good one, also of cards that needed no change."""
+    last_good = journal.read().last_good
+    if not wanted.items() <= last_good.items():
+        journal.close({**last_good, **wanted})
+
+
+def _wanted(plan: Plan) -> dict[str, CardTarget]:
+    return {p.card.uuid: p.target for p in plan.cards if p.target is not None}
+
+
+def _refused(error: GpuError) -> Result:
+    reason = "InUse" if isinstance(error, HeldError) else "Unplanned"
+    return Result(Outcome.REFUSED, reason, str(error), holders_in([error]))
+
+
+def _read(gpus: Gpus, targets: Targets) -> tuple[Card, ...]:
+    """The cards concerned, for the result only: what cannot be read any more is left out."""
+    found = []
+    with suppress(GpuError), gpus.session() as session:
+        for gpu_uuid in targets:
+            with suppress(GpuError):
+                found.append(session.card(gpu_uuid))
+    return tuple(found)

@@ -1,0 +1,323 @@
+"""Bringing cards to their targets through the port, one destructive call at a time, and never beyond what was planned.
+
+Nothing is searched or decided here: what to do follows from the difference between a fresh read and the target, so
+the same code applies a plan, finishes what a crash interrupted, and goes back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TypeVar
+
+from mig_manager.geometry.profiles import Placement
+from mig_manager.geometry.state import (
+    Card,
+    ComputeInstance,
+    GpuInstance,
+    Holder,
+    Holders,
+    holders_of_card,
+    holders_of_instance,
+)
+from mig_manager.gpu.holders import FindHolders, HeldError, holders_of_compute
+from mig_manager.gpu.journal import Targets
+from mig_manager.gpu.port import GpuError, Gpus, GpuSession, InUseError, NotFoundError
+from mig_manager.gpu.reset import Reset
+from mig_manager.planner.target import CardTarget, TargetSlice, difference
+
+_T = TypeVar("_T")
+_Attempt = Callable[[], AbstractContextManager[None]]
+
+# NVML can report an instance in use for a moment after its last client has gone (NVIDIA go-nvml issue 146).
+IN_USE_ATTEMPTS = 4
+IN_USE_PAUSE_S = 1.5
+
+
+class Action(StrEnum):
+    """What can be done to a card; in the words of messages."""
+
+    DESTROY_COMPUTE = "destroying compute instance"
+    DESTROY_INSTANCE = "destroying GPU instance"
+    CREATE_INSTANCE = "creating GPU instance"
+    CREATE_COMPUTE = "creating compute instance"
+    ENABLE = "enabling MIG on"
+    DISABLE = "disabling MIG on"
+    RESET = "resetting"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One call that changes a card: ``creating GPU instance 1g.10gb at 3 on GPU 1``."""
+
+    action: Action
+    gpu_uuid: str
+    subject: str
+
+    def __str__(self) -> str:
+        return f"{self.action} {self.subject}"
+
+
+class UnplannedError(GpuError):
+    """Something would go that nobody planned to destroy; it was not touched."""
+
+    def __init__(self, doing: str) -> None:
+        super().__init__(doing, "it is not part of the plan, somebody else made it; plan again", 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A GPU instance, or with ``compute`` a compute instance in it, by place: what a plan may destroy."""
+
+    gpu_uuid: str
+    profile_id: int
+    placement: Placement
+    compute: Placement | None = None
+
+
+def parts_of(targets: Iterable[CardTarget]) -> frozenset[Part]:
+    """Every instance that the targets name."""
+    return frozenset(
+        Part(target.gpu_uuid, s.profile_id, s.placement, compute)
+        for target in targets
+        for s in target.slices
+        for compute in (None, *s.compute)
+    )
+
+
+def parts_on(card: Card, instances: Iterable[GpuInstance]) -> frozenset[Part]:
+    """Those instances of a card, with their compute instances."""
+    return frozenset(
+        Part(card.uuid, g.profile_id, g.placement, compute)
+        for g in instances
+        for compute in (None, *(c.placement for c in g.compute))
+    )
+
+
+def name_of(card: Card, profile_id: int, placement: Placement) -> str:
+    """``1g.10gb at 3 on GPU 1``."""
+    profile = card.table.get(profile_id) if card.table else None
+    return f"{profile or f'of profile {profile_id}'} at {placement.start} on {card.label}"
+
+
+def compute_name_of(card: Card, instance: GpuInstance, compute: Placement) -> str:
+    """``1c at 2 of 3g.40gb at 4 on GPU 1``."""
+    return f"{compute.size}c at {compute.start} of {name_of(card, instance.profile_id, instance.placement)}"
+
+
+@dataclass
+class Changes:
+    """Changes to the cards of this machine.
+
+    Only ``expendable`` parts are ever destroyed. ``calls`` are the calls that succeeded.
+    """
+
+    gpus: Gpus
+    find_holders: FindHolders
+    progress: Callable[[Event], None]
+    sleep: Callable[[float], None]
+    reset: Reset | None
+    expendable: frozenset[Part]
+    calls: list[Event] = field(default_factory=list)
+
+    def reach(self, targets: Targets, *, all_cards: bool = False) -> list[GpuError]:
+        """Bring every card to its target and read it back; the errors say why that is not so, if it is not.
+
+        The first error ends it, except that with ``all_cards`` every card gets its chance: going back must heal what
+        can be healed.
+        """
+        errors: list[GpuError] = []
+
+        @contextmanager
+        def attempt() -> Iterator[None]:
+            try:
+                yield
+            except GpuError as error:
+                if not all_cards:
+                    raise
+                errors.append(error)
+
+        try:
+            self._run(targets, attempt)
+        except GpuError as error:
+            errors.append(error)
+        return errors
+
+    def _run(self, targets: Targets, attempt: _Attempt) -> None:
+        with attempt():
+            self._change_modes(targets, attempt)
+        for step in (self._change_instances, self._verify):
+            with attempt(), self.gpus.session() as session:
+                for target in targets.values():
+                    with attempt():
+                        step(session, target)
+
+    def _change_modes(self, targets: Targets, attempt: _Attempt) -> None:
+        """Ask for the modes, and reset what only a reset makes current. No session is open during the reset."""
+        waiting: list[CardTarget] = []
+        with self.gpus.session() as session:
+            for target in targets.values():
+                with attempt():
+                    if not self._change_mode(session, target):
+                        waiting.append(target)
+            if not waiting:
+                return
+            together = self._reset_together(session, waiting)
+        if self.reset is None:
+            raise GpuError(_mode_act(together[0], waiting[0]), "pending until the card is reset or rebooted", 0)
+        labels = ", ".join(card.label for card in together)
+        self._call(Event(Action.RESET, together[0].uuid, labels), lambda: self._reset(together))
+        with self.gpus.session() as session:
+            for target in waiting:
+                with attempt():
+                    card = session.card(target.gpu_uuid)
+                    if card.mig_current is not target.mig:
+                        raise GpuError(_mode_act(card, target), "still pending after the reset; reboot the node", 0)
+
+    def _change_mode(self, session: GpuSession, target: CardTarget) -> bool:
+        """Ask for the target's mode if it is not the pending one; whether it is the current one afterwards."""
+        card = session.card(target.gpu_uuid)
+        change = difference(card, target)
+        if not change.becomes_current:
+            for instance in change.destroy:
+                self._destroy_instance(session, card, instance)
+        if change.set_mode is None:
+            return change.becomes_current
+        action = Action.ENABLE if target.mig else Action.DISABLE
+
+        def set_mode() -> str:
+            if not change.becomes_current:  # otherwise only a pending wish of somebody is taken back
+                self._refuse_held(f"{action} {card.label}", holders_of_card(self._holders(session, card), card.uuid))
+            return session.set_mig_mode(card.uuid, target.mig).status
+
+        status = self._call(Event(action, card.uuid, card.label), set_mode)
+        card = session.card(card.uuid)
+        if card.mig_pending is not target.mig:
+            said = status or "the driver reported success, but nothing changed"
+            raise GpuError(_mode_act(card, target), said, 0)
+        return card.mig_current is target.mig
+
+    def _reset_together(self, session: GpuSession, waiting: Sequence[CardTarget]) -> list[Card]:
+        """The cards that a reset takes along, once it is sure that it hurts nobody on any of them."""
+        cards = session.cards()
+        uuids = {target.gpu_uuid for target in waiting}
+        groups = {card.reset_group for card in cards if card.uuid in uuids} - {""}
+        together = [card for card in cards if card.uuid in uuids or card.reset_group in groups]
+        for card in together:
+            act = f"{Action.RESET} {card.label}"
+            self._refuse_held(act, holders_of_card(self._holders(session, card), card.uuid))
+            if parts_on(card, card.instances) - self.expendable:
+                raise UnplannedError(act)
+        return together
+
+    def _reset(self, cards: Sequence[Card]) -> None:
+        if self.reset is not None:
+            self.reset(cards)
+
+    def _change_instances(self, session: GpuSession, target: CardTarget) -> None:
+        """Compute instances go before the GPU instances they lie in; everything goes before anything comes."""
+        card = session.card(target.gpu_uuid)
+        change = difference(card, target)
+        if not change.becomes_current:
+            raise GpuError(_mode_act(card, target), "the mode has not changed", 0)
+        for kept in change.keep:
+            for compute in kept.destroy_compute:
+                self._destroy_compute(session, card, kept.instance, compute)
+        for instance in change.destroy:
+            self._destroy_instance(session, card, instance)
+        for kept in change.keep:
+            for placement in kept.create_compute:
+                self._create_compute(session, card, kept.instance, placement)
+        for wanted in change.create:
+            self._create_instance(session, card, wanted)
+
+    def _destroy_instance(self, session: GpuSession, card: Card, instance: GpuInstance) -> None:
+        name = name_of(card, instance.profile_id, instance.placement)
+
+        def look() -> None:
+            holders = holders_of_instance(self._holders(session, card), card.uuid, instance.id)
+            self._refuse_held(f"{Action.DESTROY_INSTANCE} {name}", holders)
+
+        self._refuse_unplanned(f"{Action.DESTROY_INSTANCE} {name}", parts_on(card, (instance,)))
+        look()  # before anything inside goes
+        for compute in instance.compute:
+            self._destroy_compute(session, card, instance, compute)
+
+        def destroy() -> None:
+            look()
+            with suppress(NotFoundError):  # gone already, which is what was wanted
+                session.destroy_gpu_instance(card.uuid, instance.id)
+
+        self._call(Event(Action.DESTROY_INSTANCE, card.uuid, name), destroy)
+
+    def _destroy_compute(
+        self, session: GpuSession, card: Card, instance: GpuInstance, compute: ComputeInstance
+    ) -> None:
+        name = compute_name_of(card, instance, compute.placement)
+        act = f"{Action.DESTROY_COMPUTE} {name}"
+        part = Part(card.uuid, instance.profile_id, instance.placement, compute.placement)
+        self._refuse_unplanned(act, frozenset((part,)))
+
+        def destroy() -> None:
+            holders = self._holders(session, card)
+            self._refuse_held(act, holders_of_compute(holders, card.uuid, instance, compute))
+            with suppress(NotFoundError):
+                session.destroy_compute_instance(card.uuid, instance.id, compute.id)
+
+        self._call(Event(Action.DESTROY_COMPUTE, card.uuid, name), destroy)
+
+    def _create_instance(self, session: GpuSession, card: Card, wanted: TargetSlice) -> None:
+        name = name_of(card, wanted.profile_id, wanted.placement)
+        created = self._call(
+            Event(Action.CREATE_INSTANCE, card.uuid, name),
+            lambda: session.create_gpu_instance(card.uuid, wanted.profile_id, wanted.placement),
+        )
+        instance = GpuInstance(created, wanted.profile_id, wanted.placement)
+        for placement in wanted.compute:
+            self._create_compute(session, card, instance, placement)
+
+    def _create_compute(self, session: GpuSession, card: Card, instance: GpuInstance, placement: Placement) -> None:
+        name = compute_name_of(card, instance, placement)
+        self._call(
+            Event(Action.CREATE_COMPUTE, card.uuid, name),
+            lambda: session.create_compute_instance(card.uuid, instance.id, placement),
+        )
+
+    def _verify(self, session: GpuSession, target: CardTarget) -> None:
+        card = session.card(target.gpu_uuid)
+        if not difference(card, target).empty:
+            raise GpuError(f"verifying {card.label}", "the card does not show the layout that was made", 0)
+
+    def _call(self, event: Event, act: Callable[[], _T]) -> _T:
+        """Do it, patiently while NVML says in use; a holder that has a name is no reason for patience."""
+        self.progress(event)
+        for attempt in range(IN_USE_ATTEMPTS):
+            if attempt:
+                self.sleep(IN_USE_PAUSE_S)
+            try:
+                result = act()
+            except HeldError:
+                raise
+            except InUseError as error:
+                last = error
+                continue
+            self.calls.append(event)
+            return result
+        raise last
+
+    def _holders(self, session: GpuSession, card: Card) -> Holders:
+        return self.find_holders(session, (card.uuid,))
+
+    def _refuse_held(self, act: str, holders: frozenset[Holder]) -> None:
+        if holders:
+            raise HeldError(act, holders)
+
+    def _refuse_unplanned(self, act: str, parts: frozenset[Part]) -> None:
+        if parts - self.expendable:
+            raise UnplannedError(act)
+
+
+def _mode_act(card: Card, target: CardTarget) -> str:
+    return f"{Action.ENABLE if target.mig else Action.DISABLE} {card.label}"

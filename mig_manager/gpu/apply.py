@@ -15,15 +15,15 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from mig_manager.geometry.state import Card
-from mig_manager.gpu.changes import Changes, Event, Part, UnplannedError, parts_of
+from mig_manager.gpu.changes import Changes
 from mig_manager.gpu.guards import objection
 from mig_manager.gpu.holders import FindHolders, HeldError, process_holders
 from mig_manager.gpu.journal import Intent, Journal, Targets
+from mig_manager.gpu.parts import Event, Part, UnplannedError, parts_of
 from mig_manager.gpu.port import GpuError, Gpus
 from mig_manager.gpu.reset import Reset
 from mig_manager.gpu.result import Outcome, Result, holders_in
@@ -148,9 +148,9 @@ def _go(gpus: Gpus, journal: Journal, means: Means, to: Targets, origin: Targets
     errors = changes.reach(to)
     if not errors:
         journal.close({**last_good, **to})
-        return Result(Outcome.APPLIED, calls=tuple(changes.calls), cards=_read(gpus, to))
+        return Result(Outcome.APPLIED, calls=tuple(changes.calls), cards=tuple(changes.cards.values()))
     rollback = changes.reach(origin, all_cards=True)
-    calls, cards = tuple(changes.calls), _read(gpus, to)
+    calls, cards = tuple(changes.calls), tuple(changes.cards.values())
     why = "; ".join(map(str, errors))
     if rollback:
         journal.close({})  # nobody knows any more what the cards look like
@@ -187,13 +187,3 @@ def _wanted(plan: Plan) -> dict[str, CardTarget]:
 def _refused(error: GpuError) -> Result:
     reason = "InUse" if isinstance(error, HeldError) else "Unplanned"
     return Result(Outcome.REFUSED, reason, str(error), holders_in([error]))
-
-
-def _read(gpus: Gpus, targets: Targets) -> tuple[Card, ...]:
-    """The cards concerned, for the result only: what cannot be read any more is left out."""
-    found = []
-    with suppress(GpuError), gpus.session() as session:
-        for gpu_uuid in targets:
-            with suppress(GpuError):
-                found.append(session.card(gpu_uuid))
-    return tuple(found)

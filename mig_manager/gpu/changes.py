@@ -6,10 +6,9 @@ the same code applies a plan, finishes what a crash interrupted, and goes back.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import TypeVar
 
 from mig_manager.geometry.profiles import Placement
@@ -24,6 +23,7 @@ from mig_manager.geometry.state import (
 )
 from mig_manager.gpu.holders import FindHolders, HeldError, holders_of_compute
 from mig_manager.gpu.journal import Targets
+from mig_manager.gpu.parts import Action, Event, Part, UnplannedError, compute_name_of, name_of, parts_on
 from mig_manager.gpu.port import GpuError, Gpus, GpuSession, InUseError, NotFoundError
 from mig_manager.gpu.reset import Reset
 from mig_manager.planner.target import CardTarget, TargetSlice, difference
@@ -36,82 +36,11 @@ IN_USE_ATTEMPTS = 4
 IN_USE_PAUSE_S = 1.5
 
 
-class Action(StrEnum):
-    """What can be done to a card; in the words of messages."""
-
-    DESTROY_COMPUTE = "destroying compute instance"
-    DESTROY_INSTANCE = "destroying GPU instance"
-    CREATE_INSTANCE = "creating GPU instance"
-    CREATE_COMPUTE = "creating compute instance"
-    ENABLE = "enabling MIG on"
-    DISABLE = "disabling MIG on"
-    RESET = "resetting"
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """One call that changes a card: ``creating GPU instance 1g.10gb at 3 on GPU 1``."""
-
-    action: Action
-    gpu_uuid: str
-    subject: str
-
-    def __str__(self) -> str:
-        return f"{self.action} {self.subject}"
-
-
-class UnplannedError(GpuError):
-    """Something would go that nobody planned to destroy; it was not touched."""
-
-    def __init__(self, doing: str) -> None:
-        super().__init__(doing, "it is not part of the plan, somebody else made it; plan again", 0)
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A GPU instance, or with ``compute`` a compute instance in it, by place: what a plan may destroy."""
-
-    gpu_uuid: str
-    profile_id: int
-    placement: Placement
-    compute: Placement | None = None
-
-
-def parts_of(targets: Iterable[CardTarget]) -> frozenset[Part]:
-    """Every instance that the targets name."""
-    return frozenset(
-        Part(target.gpu_uuid, s.profile_id, s.placement, compute)
-        for target in targets
-        for s in target.slices
-        for compute in (None, *s.compute)
-    )
-
-
-def parts_on(card: Card, instances: Iterable[GpuInstance]) -> frozenset[Part]:
-    """Those instances of a card, with their compute instances."""
-    return frozenset(
-        Part(card.uuid, g.profile_id, g.placement, compute)
-        for g in instances
-        for compute in (None, *(c.placement for c in g.compute))
-    )
-
-
-def name_of(card: Card, profile_id: int, placement: Placement) -> str:
-    """``1g.10gb at 3 on GPU 1``."""
-    profile = card.table.get(profile_id) if card.table else None
-    return f"{profile or f'of profile {profile_id}'} at {placement.start} on {card.label}"
-
-
-def compute_name_of(card: Card, instance: GpuInstance, compute: Placement) -> str:
-    """``1c at 2 of 3g.40gb at 4 on GPU 1``."""
-    return f"{compute.size}c at {compute.start} of {name_of(card, instance.profile_id, instance.placement)}"
-
-
 @dataclass
 class Changes:
     """Changes to the cards of this machine.
 
-    Only ``expendable`` parts are ever destroyed. ``calls`` are the calls that succeeded.
+    Only ``expendable`` parts are ever destroyed. ``calls`` are the calls that succeeded, ``cards`` what was read back.
     """
 
     gpus: Gpus
@@ -121,6 +50,7 @@ class Changes:
     reset: Reset | None
     expendable: frozenset[Part]
     calls: list[Event] = field(default_factory=list)
+    cards: dict[str, Card] = field(default_factory=dict)
 
     def reach(self, targets: Targets, *, all_cards: bool = False) -> list[GpuError]:
         """Bring every card to its target and read it back; the errors say why that is not so, if it is not.
@@ -146,35 +76,37 @@ class Changes:
         return errors
 
     def _run(self, targets: Targets, attempt: _Attempt) -> None:
+        """Modes of all cards first, because a reset takes neighbours along; no session is open during a reset."""
         with attempt():
-            self._change_modes(targets, attempt)
-        for step in (self._change_instances, self._verify):
-            with attempt(), self.gpus.session() as session:
-                for target in targets.values():
-                    with attempt():
-                        step(session, target)
-
-    def _change_modes(self, targets: Targets, attempt: _Attempt) -> None:
-        """Ask for the modes, and reset what only a reset makes current. No session is open during the reset."""
-        waiting: list[CardTarget] = []
-        with self.gpus.session() as session:
+            with self.gpus.session() as session:
+                waiting = self._change_modes(session, targets, attempt)
+                if waiting:
+                    together = self._reset_together(session, waiting)
+                else:
+                    self._change_all_instances(session, targets, attempt)
+            if waiting:
+                with attempt():
+                    self._reset(together, waiting)
+                with self.gpus.session() as session:
+                    self._change_all_instances(session, targets, attempt)
+        with attempt(), self.gpus.session() as session:
             for target in targets.values():
                 with attempt():
-                    if not self._change_mode(session, target):
-                        waiting.append(target)
-            if not waiting:
-                return
-            together = self._reset_together(session, waiting)
-        if self.reset is None:
-            raise GpuError(_mode_act(together[0], waiting[0]), "pending until the card is reset or rebooted", 0)
-        labels = ", ".join(card.label for card in together)
-        self._call(Event(Action.RESET, together[0].uuid, labels), lambda: self._reset(together))
-        with self.gpus.session() as session:
-            for target in waiting:
-                with attempt():
-                    card = session.card(target.gpu_uuid)
-                    if card.mig_current is not target.mig:
-                        raise GpuError(_mode_act(card, target), "still pending after the reset; reboot the node", 0)
+                    self._verify(session, target)
+
+    def _change_modes(self, session: GpuSession, targets: Targets, attempt: _Attempt) -> list[CardTarget]:
+        """Ask for every mode; what only a reset makes current comes back."""
+        waiting = []
+        for target in targets.values():
+            with attempt():
+                if not self._change_mode(session, target):
+                    waiting.append(target)
+        return waiting
+
+    def _change_all_instances(self, session: GpuSession, targets: Targets, attempt: _Attempt) -> None:
+        for target in targets.values():
+            with attempt():
+                self._change_instances(session, target)
 
     def _change_mode(self, session: GpuSession, target: CardTarget) -> bool:
         """Ask for the target's mode if it is not the pending one; whether it is the current one afterwards."""
@@ -212,16 +144,20 @@ class Changes:
                 raise UnplannedError(act)
         return together
 
-    def _reset(self, cards: Sequence[Card]) -> None:
-        if self.reset is not None:
-            self.reset(cards)
+    def _reset(self, together: Sequence[Card], waiting: Sequence[CardTarget]) -> None:
+        reset = self.reset
+        if reset is None:
+            card = next(card for card in together if card.uuid == waiting[0].gpu_uuid)
+            raise GpuError(_mode_act(card, waiting[0]), "pending until the card is reset or the node rebooted", 0)
+        labels = ", ".join(card.label for card in together)
+        self._call(Event(Action.RESET, together[0].uuid, labels), lambda: reset(together))
 
     def _change_instances(self, session: GpuSession, target: CardTarget) -> None:
         """Compute instances go before the GPU instances they lie in; everything goes before anything comes."""
         card = session.card(target.gpu_uuid)
         change = difference(card, target)
         if not change.becomes_current:
-            raise GpuError(_mode_act(card, target), "the mode has not changed", 0)
+            raise GpuError(_mode_act(card, target), "still pending; reboot the node", 0)
         for kept in change.keep:
             for compute in kept.destroy_compute:
                 self._destroy_compute(session, card, kept.instance, compute)
@@ -287,6 +223,7 @@ class Changes:
 
     def _verify(self, session: GpuSession, target: CardTarget) -> None:
         card = session.card(target.gpu_uuid)
+        self.cards[card.uuid] = card
         if not difference(card, target).empty:
             raise GpuError(f"verifying {card.label}", "the card does not show the layout that was made", 0)
 

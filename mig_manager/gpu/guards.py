@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from mig_manager.geometry.state import Card, Holder, Holders, holders_of_card, holders_of_instance
-from mig_manager.gpu.changes import Action, Part, UnplannedError, compute_name_of, name_of, parts_on
 from mig_manager.gpu.holders import HeldError, holders_of_compute
 from mig_manager.gpu.journal import Targets
+from mig_manager.gpu.parts import Action, Part, UnplannedError, compute_name_of, name_of, parts_on
 from mig_manager.gpu.port import GpuError
 from mig_manager.planner.plan import CardPlan, Plan
 from mig_manager.planner.target import UNCHANGED, Difference, difference

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from mig_manager.geometry.state import Card, Holder
-from mig_manager.gpu.changes import Event
 from mig_manager.gpu.holders import HeldError
+from mig_manager.gpu.parts import Event
 from mig_manager.gpu.port import GpuError
 
 

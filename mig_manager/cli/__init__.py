@@ -1,1 +1,1 @@
-"""The command line."""
+"""The command line: one module per verb or group of verbs. It decides nothing; planning and applying are libraries."""

@@ -1,0 +1,72 @@
+"""Exit codes, and the errors that lead to them: one line on standard error, never a traceback for what a user did."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import click
+
+OK = 0
+FAILED = 1
+BAD_INPUT = 2
+NOT_FEASIBLE = 3
+CHANGES = 4
+IN_USE = 5
+INTERRUPTED = 130
+
+EXIT_CODES = """\b
+Exit codes:
+  0  done, or feasible
+  1  failed, or rolled back
+  2  bad input
+  3  not feasible
+  4  feasible, and there are changes to make (only with --detailed-exitcode)
+  5  refused, because something in use would go"""
+
+
+class CommandError(click.ClickException):
+    """Something that ends the command: what is wrong, where, and what to do instead."""
+
+    def __init__(self, message: str, code: int = FAILED) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+@contextmanager
+def bad_input(where: str = "") -> Iterator[None]:
+    """Errors about what the user wrote, or about a file that was named, end the command with BAD_INPUT.
+
+    ``where`` is the option or file in question.
+    """
+    from mig_manager.geometry.errors import LayoutError
+    from mig_manager.sim.model.state import MachineError
+
+    prefix = f"{where}: " if where else ""
+    try:
+        yield
+    except (LayoutError, MachineError) as error:
+        raise CommandError(f"{prefix}{error}", BAD_INPUT) from error
+    except UnicodeDecodeError as error:
+        raise CommandError(f"{prefix}not a text file; give it a YAML or JSON file in UTF-8", BAD_INPUT) from error
+    except OSError as error:
+        raise CommandError(f"{error.filename or where}: {error.strerror}", BAD_INPUT) from error
+
+
+@contextmanager
+def failures() -> Iterator[None]:
+    """Errors of the driver, the journal, the lock or the simulated machine end the command with FAILED."""
+    from mig_manager.gpu.journal import JournalError
+    from mig_manager.gpu.lock import LockedError
+    from mig_manager.gpu.port import DriverNotReadyError, GpuError
+    from mig_manager.sim.model.state import MachineError
+
+    try:
+        yield
+    except DriverNotReadyError as error:
+        hint = "to work without a GPU use --sim FILE or --gpu MODEL"
+        raise CommandError(f"{error}; {hint}") from error
+    except (GpuError, JournalError, LockedError, MachineError) as error:
+        raise CommandError(str(error)) from error
+    except OSError as error:
+        raise CommandError(f"{error.filename}: {error.strerror}") from error

@@ -1,0 +1,57 @@
+"""The program ``mig-manager``, also ``kubectl mig-manager`` and ``python -m mig_manager``."""
+
+from __future__ import annotations
+
+import click
+
+from mig_manager.cli.exits import EXIT_CODES
+from mig_manager.cli.group import Program
+
+_VERBS = {
+    "plan": ("mig_manager.cli.plan", "Show what a layout would keep, create and destroy."),
+    "apply": ("mig_manager.cli.apply", "Cut the GPUs of a machine as a layout says."),
+    "inspect": ("mig_manager.cli.inspect", "Draw a machine: its GPUs, slices and who uses them."),
+    "export": ("mig_manager.cli.export", "Write down the present state of a machine."),
+    "profiles": ("mig_manager.cli.profiles", "List products, layouts and what a GPU can be cut into."),
+    "validate": ("mig_manager.cli.validate", "Check files without a cluster."),
+    "sim": ("mig_manager.cli.sim", "Make and change simulated machines."),
+    "completion": ("mig_manager.cli.completion", "Print the completion script for a shell."),
+}
+
+_HELP = f"""Partition NVIDIA GPUs with MIG.
+
+A machine is the one the command runs on (through NVML), a simulated one (--sim FILE), one that was exported
+(--from FILE), or one that exists on paper only (--gpu MODEL).
+
+\b
+Examples:
+  mig-manager plan --gpu A100-SXM4-80GB*8 --profile all-balanced
+  mig-manager sim create box.sim --gpu A100-SXM4-80GB*2 --mig
+  mig-manager apply --sim box.sim --profile all-1g.10gb
+  mig-manager inspect --sim box.sim
+
+{EXIT_CODES}
+"""
+
+CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+
+
+def _version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
+    if value and not ctx.resilient_parsing:
+        from importlib.metadata import version
+
+        click.echo(f"mig-manager {version('mig-manager')}")
+        ctx.exit()
+
+
+@click.group(cls=Program, name="mig-manager", verbs=_VERBS, help=_HELP, context_settings=CONTEXT)
+@click.option(
+    "--version", is_flag=True, callback=_version, expose_value=False, is_eager=True, help="Print the version and exit."
+)
+def program() -> None:
+    """Run one of the verbs."""
+
+
+def main() -> None:
+    """Entry point of the console scripts."""
+    program.main()

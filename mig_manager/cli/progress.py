@@ -1,0 +1,54 @@
+"""What happens while a layout is applied: a bar on a terminal, a line per call elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import click
+
+from mig_manager.cli.output import look
+
+if TYPE_CHECKING:
+    from mig_manager.gpu.parts import Event
+    from mig_manager.planner.plan import Plan
+
+Progress = Callable[["Event"], None]
+
+
+def calls_of(plan: Plan) -> int:
+    """How many changing calls the plan takes, as far as it is known beforehand."""
+    total = 0
+    for card in plan.cards:
+        change = card.difference
+        total += sum(1 + len(i.compute) for i in change.destroy) + sum(1 + len(s.compute) for s in change.create)
+        total += sum(len(k.destroy_compute) + len(k.create_compute) for k in change.keep)
+        total += change.set_mode is not None
+    return total + any(card.reset for card in plan.cards)
+
+
+@contextmanager
+def showing_progress(total: int | None, *, quiet: bool) -> Iterator[Progress]:
+    """Something that is told of every call before it is made. ``total`` ``None`` means that nobody knows."""
+    if quiet:
+        yield lambda _: None
+        return
+    if not look().color:
+        yield lambda event: click.echo(f"  {event}")
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
+
+    columns = (SpinnerColumn(), BarColumn(bar_width=24), MofNCompleteColumn(), TextColumn("{task.description}"))
+    with Progress(*columns) as bar:
+        task = bar.add_task("looking at the cards", total=total)
+        started = 0
+
+        def progress(event: Event) -> None:
+            nonlocal started
+            bar.update(task, description=str(event), completed=started)
+            bar.console.print(f"  {event}", highlight=False)
+            started += 1
+
+        yield progress
+        bar.update(task, description="read back", completed=started)

@@ -75,18 +75,26 @@ def parse_file(text: str, source: str) -> LayoutFile:
 
 
 def problems(text: str, source: str) -> list[LayoutError]:
-    """Everything that is wrong with a file; of a part that is not a MIGConfig the first problem only."""
+    """Everything that is wrong with a file; of a document that is not a MIGConfig the first problem only."""
     found: list[LayoutError] = []
     try:
         for document, value, path in _parts(text, source):
-            if _is_config(value):
-                errors = list(object_problems(value, "MIGConfig"))
-                found += [_located(e.at(path) if path else e, source, document) for e in errors]
-        parse_file(text, source)
+            found += [_located(e.at(path) if path else e, source, document) for e in _problems(value)]
+        if not found:
+            parse_file(text, source)  # what only shows when the documents come together
     except LayoutError as error:
-        if str(error) not in map(str, found):
-            found.append(error)
+        found.append(error)
     return found
+
+
+def _problems(value: object) -> list[LayoutError]:
+    if _is_config(value):
+        return list(object_problems(value, "MIGConfig"))
+    try:
+        _read(value, [])
+    except LayoutError as error:
+        return [error]
+    return []
 
 
 def parse_profile(value: Mapping[str, Any]) -> Profile:

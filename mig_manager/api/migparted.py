@@ -11,10 +11,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from mig_manager.api.layout import parse_device_id
-from mig_manager.geometry.cards import Product, products
+from mig_manager.geometry.cards import products
 from mig_manager.geometry.errors import LayoutError
 from mig_manager.geometry.layout import DeviceId, GpuEntry, Layout, Match, MigMode, SliceRequest
 from mig_manager.geometry.names import SliceName
+from mig_manager.geometry.profiles import ProfileTable
 from mig_manager.geometry.resolve import find_profile
 
 INVALID = "InvalidMigParted"
@@ -134,20 +135,27 @@ def _slices(slices: Mapping[str, Any], path: str, device_ids: tuple[DeviceId, ..
 
 def _check_offered(name: SliceName, device_ids: tuple[DeviceId, ...], path: str) -> None:
     """Refuse a slice that none of the filtered cards has. Ids that the card tables do not know may have anything."""
-    candidates = [[p for p in products() if d.device in p.device_ids and p.table is not None] for d in device_ids]
-    if not candidates or not all(candidates):
+    by_id = [_tables(device_id) for device_id in device_ids]
+    if not by_id or not all(by_id):
         return
-    known = [product for group in candidates for product in group]
-    if not any(_offers(product, name) for product in known):
-        models = ", ".join(sorted({p.model for p in known}))
-        raise _error(path, f"none of the cards that device-filter lets through has a {name} ({models})")
+    known = {model: card for tables in by_id for model, card in tables.items()}
+    if not any(_offers(table, memory_gb, name) for table, memory_gb in known.values()):
+        problem = f"none of the cards that device-filter lets through has a {name} ({', '.join(sorted(known))})"
+        raise _error(path, problem)
 
 
-def _offers(product: Product, name: SliceName) -> bool:
-    if product.table is None or product.memory_gb is None:
-        return False
+def _tables(device_id: DeviceId) -> dict[str, tuple[ProfileTable, int]]:
+    """The profile tables and memory sizes that cards of this id can have, by model."""
+    return {
+        product.model: (product.table, product.memory_gb)
+        for product in products()
+        if device_id.device in product.device_ids and product.table is not None and product.memory_gb is not None
+    }
+
+
+def _offers(table: ProfileTable, memory_gb: int, name: SliceName) -> bool:
     try:
-        profile = find_profile(name.instance, product.table, product.memory_gb)
+        profile = find_profile(name.instance, table, memory_gb)
     except LayoutError:
         return False
     return name.compute is None or profile.compute_of_width(name.compute) is not None

@@ -114,7 +114,7 @@ def _problems(value: Any, what: Kind | Literal["layout"]) -> Iterator[LayoutErro
     for error in errors:
         if error.validator == "additionalProperties":
             yield from _unknown_fields(error)
-        else:
+        elif error.validator != "enum" or isinstance(error.instance, str):  # else its type is wrong, and told
             yield _explain(error)
     if not errors:
         yield from _broken_rules(value, _schema(what), "")
@@ -181,7 +181,8 @@ def _explain(error: ValidationError) -> LayoutError:
         case "type":
             kinds = [limit] if isinstance(limit, str) else limit
             quotes = kinds == ["string"] and not isinstance(value, (dict, list)) and value is not None
-            hint = f"write it in quotes, like {schema.get('example', 'this')!r}" if quotes else ""
+            example = schema.get("example") or schema.get("enum", ["this"])[0]
+            hint = f"write it in quotes, like {example!r}" if quotes else ""
             return LayoutError(INVALID, f"{_shown(value)} is not {' or '.join(_KINDS[k] for k in kinds)}", hint, path)
         case "pattern":
             return _unreadable(value, schema, path)

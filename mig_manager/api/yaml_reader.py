@@ -81,7 +81,9 @@ def _check_keys(node: yaml.Node, done: set[int], around: set[int]) -> None:
 
 def _check_key(key: yaml.Node, seen: dict[str, int]) -> None:
     if key.tag != _TEXT:
-        raise LayoutError("InvalidYAML", f"line {_number(key)}: a key here is not text", "write it in quotes")
+        # YAML takes on, off, yes, no and numbers for other things than text.
+        shown = f"the key {key.value}" if isinstance(key.value, str) else "a key here"
+        raise LayoutError("InvalidYAML", f"line {_number(key)}: {shown} is not text", "write it in quotes")
     if key.value in seen:
         raise LayoutError(
             "InvalidYAML",

@@ -63,7 +63,10 @@ class Desired:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """The permission to bring the node to ``layout``: a snapshot of everything needed for it."""
+    """The permission to bring the node to ``layout``: a snapshot of everything needed for it.
+
+    ``config`` is the MIGConfig whose maxUnavailable it counts against.
+    """
 
     id: int
     by: str
@@ -75,6 +78,7 @@ class Grant:
     max_impact: Impact = "EvictPods"
     drain: Drain = field(default_factory=Drain)
     rollback: Rollback = "OnFailure"
+    config: str = ""
 
     @classmethod
     def from_dict(cls, grant: Mapping[str, Any]) -> Grant:
@@ -90,6 +94,7 @@ class Grant:
             max_impact=grant.get("maxImpact", "EvictPods"),
             drain=Drain.from_dict(grant.get("drain", {})),
             rollback=grant.get("rollback", "OnFailure"),
+            config=grant.get("config", ""),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -97,6 +102,7 @@ class Grant:
         return without_absent(
             id=self.id,
             by=self.by,
+            config=self.config or None,
             slot=self.slot,
             revoked=self.revoked,
             hash=self.hash,

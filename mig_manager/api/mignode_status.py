@@ -151,13 +151,14 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class MIGNodeStatus:
-    """The agent's half."""
+    """The agent's half. ``slices_missing``: the cards lack slices of the last good layout, which the labels promise."""
 
     observed_generation: int = 0
     grant: GrantStatus | None = None
     plan: PlanStatus | None = None
     gpus: tuple[GpuStatus, ...] = ()
     summary: Summary = Summary()
+    slices_missing: bool = False
     resources: Mapping[str, int] = field(default_factory=dict)
     step: str = ""
     since: datetime | None = None
@@ -174,6 +175,7 @@ class MIGNodeStatus:
             plan=PlanStatus.from_dict(status["plan"]) if status.get("plan") else None,
             gpus=tuple(GpuStatus.from_dict(gpu) for gpu in status.get("gpus", ())),
             summary=Summary(summary.get("gpus", ""), summary.get("slices", "")),
+            slices_missing=status.get("slicesMissing", False),
             resources=dict(status.get("resources", {})),
             step=status.get("step", ""),
             since=parse_time(status.get("since")),
@@ -189,6 +191,7 @@ class MIGNodeStatus:
             plan=self.plan.to_dict() if self.plan else None,
             gpus=[gpu.to_dict() for gpu in self.gpus],
             summary={"gpus": self.summary.gpus, "slices": self.summary.slices},
+            slicesMissing=self.slices_missing,
             resources=dict(self.resources),
             step=self.step,
             since=format_time(self.since),

@@ -31,6 +31,7 @@ SPEC = MIGNodeSpec(
         max_impact="FreeSlices",
         drain=Drain(60, "Abort", 30),
         rollback="Never",
+        config="pool",
     ),
 )
 STATUS = MIGNodeStatus(
@@ -44,6 +45,7 @@ STATUS = MIGNodeStatus(
         GpuStatus(1, "GPU-1", "T4"),
     ),
     summary=Summary("1x H100-SXM5-80GB, 1x T4", "1x 3g.40gb, 1x 1g.10gb"),
+    slices_missing=True,
     resources={"nvidia.com/mig-1g.10gb": 1, "nvidia.com/mig-3g.40gb": 1},
     step="drain",
     since=NOON,

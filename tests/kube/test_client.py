@@ -1,0 +1,226 @@
+"""The client on the official library when the server does not behave: a small server of scripted answers."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from kubernetes.client import Configuration
+
+from mig_manager.kube import client, errors
+from mig_manager.kube.client import KubernetesCluster
+from mig_manager.kube.kinds import LEASE, MIG_NODE, NODE, POD
+from mig_manager.kube.port import PatchType
+
+
+@dataclass
+class Server:
+    """Answers in the order given, and remembers what it was asked."""
+
+    url: str = ""
+    answers: list[tuple[int, dict[str, str], bytes]] = field(default_factory=list)
+    asked: list[tuple[str, str, dict[str, list[str]], dict[str, str], Any]] = field(default_factory=list)
+
+    def answer(self, status: int, body: object, **headers: str) -> None:
+        """The next answer; bytes are sent as they are."""
+        content = body if isinstance(body, bytes) else json.dumps(body).encode()
+        self.answers.append((status, {name.replace("_", "-"): value for name, value in headers.items()}, content))
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    state = Server()
+
+    class Handler(BaseHTTPRequestHandler):
+        """Plays the script."""
+
+        def handle_one(self) -> None:
+            """Answer one request."""
+            length = int(self.headers.get("Content-Length") or 0)
+            content = self.rfile.read(length)
+            url = urlsplit(self.path)
+            body = json.loads(content) if content else None
+            state.asked.append((self.command, url.path, parse_qs(url.query), dict(self.headers), body))
+            status, headers, answer = state.answers.pop(0)
+            self.send_response(status)
+            for name, value in {"Content-Length": str(len(answer)), **headers}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(answer)
+
+        do_GET = do_POST = do_PATCH = do_DELETE = handle_one  # noqa: N815 - named by http.server
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http:
+        state.url = f"http://127.0.0.1:{http.server_address[1]}"
+        thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield state
+        http.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def cluster(server: Server) -> Iterator[KubernetesCluster]:
+    made = KubernetesCluster(Configuration(host=server.url), "mig-manager-test")
+    yield made
+    made.close()
+
+
+def status(message: str, **details: object) -> dict[str, object]:
+    return {"kind": "Status", "status": "Failure", "message": message, **details}
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        (400, errors.InvalidError),
+        (401, errors.ForbiddenError),
+        (403, errors.ForbiddenError),
+        (404, errors.NotFoundError),
+        (409, errors.ConflictError),
+        (410, errors.GoneError),
+        (422, errors.InvalidError),
+        (429, errors.TooManyRequestsError),
+        (500, errors.UnavailableError),
+        (503, errors.UnavailableError),
+    ],
+)
+def test_every_status_has_its_error(
+    server: Server, cluster: KubernetesCluster, code: int, expected: type[errors.ClusterError]
+) -> None:
+    """The class tells what to do next; the text is the server's, and nothing is asked twice."""
+    server.answer(code, status("the server's own words"))
+    with pytest.raises(errors.ClusterError) as caught:
+        cluster.get(NODE, "n1")
+    assert expected is type(caught.value)
+    assert "reading Node n1: the server's own words" == str(caught.value)
+    assert 1 == len(server.asked)
+
+
+def test_retry_after_is_handed_on(server: Server, cluster: KubernetesCluster) -> None:
+    """A 429 surfaces at once, with the seconds the server asks for."""
+    server.answer(429, status("slow down"), Retry_After="7")
+    with pytest.raises(errors.TooManyRequestsError) as caught:
+        cluster.get(NODE, "n1")
+    assert 7.0 == caught.value.retry_after_s
+
+
+def test_blocked_eviction_names_the_budget(server: Server, cluster: KubernetesCluster) -> None:
+    """The cause of the answer is the text of the error, because it says which budget and how many pods."""
+    causes = [{"reason": "DisruptionBudget", "message": "The disruption budget web needs 2 healthy pods and has 2"}]
+    server.answer(429, status("Cannot evict pod", details={"causes": causes}), Retry_After="10")
+    with pytest.raises(errors.BlockedError, match="evicting Pod a/p: The disruption budget web needs 2") as caught:
+        cluster.evict("a", "p", "uid-1")
+    assert 10.0 == caught.value.retry_after_s
+
+
+def test_eviction_is_bound_to_the_uid(server: Server, cluster: KubernetesCluster) -> None:
+    """The uid goes as precondition, the dry run into both query and body, the grace period into the options."""
+    server.answer(201, status("", status="Success"))
+    cluster.evict("a", "p", "uid-1", dry_run=True, grace_s=5)
+    method, path, query, _, body = server.asked[0]
+    assert ("POST", "/api/v1/namespaces/a/pods/p/eviction") == (method, path)
+    assert ["All"] == query["dryRun"]
+    assert {"uid": "uid-1"} == body["deleteOptions"]["preconditions"]
+    assert (["All"], 5) == (body["deleteOptions"]["dryRun"], body["deleteOptions"]["gracePeriodSeconds"])
+
+
+def test_writes_name_their_manager_and_type(server: Server, cluster: KubernetesCluster) -> None:
+    """A patch carries the field manager and its content type."""
+    server.answer(200, {"metadata": {}})
+    cluster.patch(MIG_NODE, "n1", {"status": {}}, subresource="status", patch_type=PatchType.MERGE)
+    method, path, query, headers, _ = server.asked[0]
+    assert ("PATCH", "/apis/migmanager.io/v1alpha1/mignodes/n1/status") == (method, path)
+    assert ["mig-manager-test"] == query["fieldManager"]
+    assert "application/merge-patch+json" == headers["Content-Type"]
+
+
+def test_lists_come_in_pages(server: Server, cluster: KubernetesCluster) -> None:
+    """All pages are read; the version is that of the list."""
+    server.answer(200, {"metadata": {"continue": "x", "resourceVersion": "5"}, "items": [{"n": 1}]})
+    server.answer(200, {"metadata": {"resourceVersion": "5"}, "items": [{"n": 2}]})
+    listing = cluster.list(POD, labels="a=b", fields="spec.nodeName=n1")
+    assert ({"n": 1}, {"n": 2}) == listing.items
+    assert "5" == listing.resource_version
+    first, second = server.asked[0][2], server.asked[1][2]
+    assert (["a=b"], ["spec.nodeName=n1"], ["500"]) == (first["labelSelector"], first["fieldSelector"], first["limit"])
+    assert ["x"] == second["continue"]
+
+
+def test_outlived_pages_are_read_anew(server: Server, cluster: KubernetesCluster) -> None:
+    """When a continue token is too old, one unpaged list takes its place, without what was read before."""
+    server.answer(200, {"metadata": {"continue": "x", "resourceVersion": "5"}, "items": [{"n": 1}]})
+    server.answer(410, status("token expired"))
+    server.answer(200, {"metadata": {"resourceVersion": "9"}, "items": [{"n": 1}, {"n": 2}]})
+    assert ({"n": 1}, {"n": 2}) == cluster.list(POD).items
+    assert "limit" not in server.asked[2][2]
+
+
+def test_nobody_there() -> None:
+    """A refused connection is Unavailable."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    cluster = KubernetesCluster(Configuration(host=f"http://127.0.0.1:{port}"), "test")
+    with pytest.raises(errors.UnavailableError, match=r"^reading Lease a/b: .*refused"):
+        cluster.get(LEASE, "b", "a")
+    cluster.close()
+
+
+def test_no_answer_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that takes the connection and says nothing is Unavailable after the read timeout."""
+    monkeypatch.setattr(client, "READ_TIMEOUT_S", 0.05)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        cluster = KubernetesCluster(Configuration(host=f"http://127.0.0.1:{silent.getsockname()[1]}"), "test")
+        with pytest.raises(errors.UnavailableError, match="timed out"):
+            cluster.get(NODE, "n1")
+        cluster.close()
+
+
+@pytest.mark.parametrize("content", [b"<html>", b"[1]", b""])
+def test_answer_that_is_no_object(server: Server, cluster: KubernetesCluster, content: bytes) -> None:
+    """What a proxy may send instead of an object is Unavailable, not a crash."""
+    server.answer(200, content)
+    with pytest.raises(errors.UnavailableError, match="an answer that is n"):
+        cluster.get(NODE, "n1")
+
+
+def test_error_that_is_no_status(server: Server, cluster: KubernetesCluster) -> None:
+    """An error page is shown as it came."""
+    server.answer(503, b"upstream connect error\n")
+    with pytest.raises(errors.UnavailableError, match=r"reading Node n1: HTTP 503: upstream connect error$"):
+        cluster.get(NODE, "n1")
+
+
+def test_requests_are_counted(server: Server, cluster: KubernetesCluster) -> None:
+    """By verb and kind, a dry run apart."""
+    for _ in range(3):
+        server.answer(200, {"metadata": {}})
+    cluster.get(NODE, "n1")
+    cluster.evict("a", "p", "u", dry_run=True)
+    cluster.evict("a", "p", "u")
+    assert {("get", "Node"): 1, ("evict-dry-run", "Pod"): 1, ("evict", "Pod"): 1} == dict(cluster.requests)
+
+
+def test_missing_kubeconfig_is_said(tmp_path: Path) -> None:
+    """A kubeconfig that is not there is an error with its path."""
+    with pytest.raises(errors.ForbiddenError, match=f"^reading kubeconfig {tmp_path}/none: "):
+        KubernetesCluster.from_kubeconfig("test", tmp_path / "none")
+
+
+def test_outside_of_a_pod_there_is_no_service_account(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In-cluster access without the pod's environment is refused in words."""
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    with pytest.raises(errors.ForbiddenError, match=r"^reading the pod's ServiceAccount: "):
+        KubernetesCluster.in_cluster("test")

@@ -29,6 +29,10 @@ test: lint types contracts test-unit ## everything that CI checks
 test-unit: setup ## the tests that need no cluster, with coverage
 	@$(BIN)/pytest -n auto --cov --cov-report=term
 
+.PHONY: bench
+bench: setup ## what planning and applying cost, against the proven minimum
+	@$(BIN)/python -m tests.bench.planner
+
 .PHONY: lint
 lint: setup ## style: ruff, all rules
 	@$(BIN)/ruff check .

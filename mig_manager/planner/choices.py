@@ -49,7 +49,7 @@ def choices(card: Card, index: int | None, entries: Entries, held: CardHolding, 
     if isinstance(wanted, LayoutError):
         return
     on = mode is MigMode.ENABLED
-    if on is card.mig_current and not reset:
+    if not reset and not entries.changes_mode(card, index) and card.mig_capable:
         yield from _recut(card, index, wanted, held) if on else (Choice(index, CardTarget(card.uuid, mig=False)),)
     elif not card.mig_capable:
         yield Choice(index)  # MIG is to be off, and there is none

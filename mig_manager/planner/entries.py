@@ -56,6 +56,11 @@ class Entries:
         """The mode that an entry asks for; a card without an entry is unmanaged."""
         return MigMode.UNMANAGED if index is None else self.layout.gpus[index].mig
 
+    def changes_mode(self, card: Card, index: int | None) -> bool:
+        """Whether taking the entry changes the card's current MIG mode."""
+        mode = self.mode(index)
+        return card.mig_capable and mode is not MigMode.UNMANAGED and card.mig_current is not (mode is MigMode.ENABLED)
+
     def wanted(self, card: Card, index: int) -> tuple[Wanted, ...] | LayoutError:
         """The instances that the entry wants of the card, or why the card cannot have them."""
         if self.layout.gpus[index].mig is not MigMode.ENABLED:

@@ -83,7 +83,7 @@ def _cheapest(groups: list[list[Card]], entries: Entries, held: dict[str, CardHo
     states: dict[_State, _Path] = {((0,) * len(required), 0): _Path(NOTHING)}
     for group in groups:
         after: dict[_State, _Path] = {}
-        for reset in (False, True) if any(c.mode_change is ModeChange.RESET for c in group) else (False,):
+        for reset in (False, True) if _may_need_reset(group, entries) else (False,):
             reached = states
             for card in group:
                 possible = [
@@ -96,6 +96,15 @@ def _cheapest(groups: list[list[Card]], entries: Entries, held: dict[str, CardHo
         states = after
     finished = [(shared, path) for (used, shared), path in states.items() if used == tuple(required.values())]
     return min(finished, key=lambda end: _total(*end), default=(0, None))[1]
+
+
+def _may_need_reset(group: list[Card], entries: Entries) -> bool:
+    """Whether some entry that a card of the group could take asks for a mode change that takes a reset."""
+    return any(
+        card.mode_change is ModeChange.RESET and entries.changes_mode(card, index)
+        for card in group
+        for index in entries.possible[card.uuid]
+    )
 
 
 def _step(states: dict[_State, _Path], possible: list[Choice], required: dict[int, int]) -> dict[_State, _Path]:

@@ -36,6 +36,7 @@ def test_handles_of_destroyed_instances_are_recognised() -> None:
             lambda: pynvml.nvmlComputeInstanceGetInfo(compute),
             lambda: pynvml.nvmlDeviceGetUUID(device),
             lambda: pynvml.nvmlDeviceGetName(device),
+            lambda: pynvml.nvmlDeviceIsMigDeviceHandle(device),
         ]
         for stale in stale_calls:
             with answer(INVALID):

@@ -62,6 +62,7 @@ def test_a_gpu_instance_without_compute_instance_is_no_device() -> None:
 def test_mig_devices_know_their_card_and_have_a_uuid() -> None:
     """A MIG device is found by its UUID and leads back to its card."""
     with seen(A100, A100):
+        full_device(create_at(gpu(0), 19, 0, 1), 0)
         device = full_device(create_at(gpu(1), 9, 4, 4), 2)
         uuid = pynvml.nvmlDeviceGetUUID(device)
         again = pynvml.nvmlDeviceGetHandleByUUID(uuid)
@@ -130,7 +131,8 @@ def test_processes_are_listed_on_the_card_and_on_their_slice() -> None:
         machine.hold(0, start=0, pid=10, memory_mib=2)
         machine.hold(0, pid=11, name="monitor", memory_mib=0)
         machine.hold(0, start=6, pid=12, visible=False)
-        machine.hold(0, start=6, pid=13, graphics=True)
+        machine.hold(0, start=6, pid=13, kind="graphics")
+        machine.hold(0, start=6, pid=14, kind="mps")
         found = pynvml.nvmlDeviceGetComputeRunningProcesses(gpu())
         assert [(10, 1, 0, 2 << 20), (11, 0xFFFFFFFF, 0xFFFFFFFF, 0)] == [
             (p.pid, p.gpuInstanceId, p.computeInstanceId, p.usedGpuMemory) for p in found
@@ -138,6 +140,8 @@ def test_processes_are_listed_on_the_card_and_on_their_slice() -> None:
         assert [10] == [p.pid for p in pynvml.nvmlDeviceGetComputeRunningProcesses(one)]
         assert [] == pynvml.nvmlDeviceGetComputeRunningProcesses(other)
         assert [13] == [p.pid for p in pynvml.nvmlDeviceGetGraphicsRunningProcesses(other)]
+        assert [14] == [p.pid for p in pynvml.nvmlDeviceGetMPSComputeRunningProcesses(gpu())]
+        assert [10, 11] == [p.pid for p in pynvml.nvmlDeviceGetComputeRunningProcesses_v2(gpu())]
 
 
 def test_process_lists_say_how_much_room_they_need() -> None:

@@ -64,10 +64,7 @@ class NvmlFault(Exception):  # noqa: N818 - "error" would suggest a defect; this
 
     def __init__(self, code: NvmlCode) -> None:
         self.code = code
-        super().__init__(code)
-
-    def __str__(self) -> str:
-        return error_text(self.code)
+        super().__init__(error_text(code))
 
 
 def error_text(code: int) -> str:

@@ -5,20 +5,25 @@ A function that nvml.h restricts to physical devices answers INVALID_ARGUMENT fo
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 from mig_manager.geometry.names import SliceName
 from mig_manager.geometry.profiles import ComputeProfile, Engines, GpuInstanceProfile
 from mig_manager.sim.model import lookup
 from mig_manager.sim.model.codes import NvmlCode, NvmlFault
-from mig_manager.sim.model.hardware import Hardware, eighths, figure, hardware, mig_uuid
+from mig_manager.sim.model.hardware import Hardware, bus_address, eighths, figure, hardware, mig_uuid
 from mig_manager.sim.model.keys import AnyDeviceKey, DeviceKey, MigDeviceKey
 from mig_manager.sim.model.mode import set_mode
-from mig_manager.sim.model.state import CardState, Client, ComputeInstanceState, GpuInstanceState, MachineState
+from mig_manager.sim.model.state import (
+    CardState,
+    Client,
+    ClientKind,
+    ComputeInstanceState,
+    GpuInstanceState,
+    MachineState,
+)
 from mig_manager.sim.model.store import Store
 
-_BUS_ID = re.compile(r"(?:(?P<domain>[0-9a-f]{4,8}):)?(?P<bus>[0-9a-f]{2}):(?P<device>[0-9a-f]{2})(?:\.0)?")
 _IDLE_HALF_MIB = 71  # an idle slice uses 36, 71 or 142 MiB with one, two or four eighths of the memory
 _RESERVED_SHARE = 96  # nominal: about a hundredth of the memory is the driver's own
 
@@ -77,11 +82,11 @@ def by_uuid(store: Store, uuid: str) -> AnyDeviceKey:
 
 def by_bus_id(store: Store, bus_id: str) -> DeviceKey:
     """The card at that PCI address, written with or without domain; NOT_FOUND when there is none."""
-    wanted = _address(bus_id)
+    wanted = bus_address(bus_id)
     if wanted is None:
         raise NvmlFault(NvmlCode.INVALID_ARGUMENT)
     for card in store.read().cards:
-        if _address(card.bus_id) == wanted:
+        if bus_address(card.bus_id) == wanted:
             return DeviceKey(card.uuid)
     raise NvmlFault(NvmlCode.NOT_FOUND)
 
@@ -177,8 +182,12 @@ def mig_by_index(store: Store, device: AnyDeviceKey, index: int) -> MigDeviceKey
 
 def is_mig(store: Store, device: AnyDeviceKey) -> bool:
     """Whether it is a MIG device."""
-    lookup.card_of(store.read(), device)
-    return isinstance(device, MigDeviceKey)
+    state = store.read()
+    if isinstance(device, DeviceKey):
+        lookup.card_of(state, device)
+        return False
+    lookup.compute_instance(state, device)
+    return True
 
 
 def mig_ids(store: Store, device: AnyDeviceKey) -> tuple[int, int]:
@@ -209,15 +218,15 @@ def attributes(store: Store, device: AnyDeviceKey) -> Attributes:
     )
 
 
-def processes(store: Store, device: AnyDeviceKey, *, graphics: bool) -> list[Client]:
-    """The visible processes on a card with all its MIG devices, or on one MIG device."""
+def processes(store: Store, device: AnyDeviceKey, kind: ClientKind) -> list[Client]:
+    """The visible processes of one kind on a card with all its MIG devices, or on one MIG device."""
     state = store.read()
     if isinstance(device, DeviceKey):
         clients = lookup.card_of(state, device).clients
     else:
         card, instance, compute = lookup.compute_instance(state, device)
         clients = card.clients_of(instance.id, compute.id)
-    return [c for c in clients if c.visible and c.graphics == graphics]
+    return [c for c in clients if c.visible and c.kind == kind]
 
 
 def utilization(store: Store, device: AnyDeviceKey) -> tuple[int, int]:
@@ -253,8 +262,3 @@ def _slice_number(card: CardState, instance: GpuInstanceState, compute: ComputeI
 def _used_by(card: CardState, instance: GpuInstanceState) -> int:
     share = eighths(lookup.table_of(card), lookup.profile_of(card, instance))
     return (_IDLE_HALF_MIB * share + 1) // 2 + sum(c.memory_mib for c in card.clients_of(instance.id))
-
-
-def _address(bus_id: str) -> tuple[int, int, int] | None:
-    match = _BUS_ID.fullmatch(bus_id.lower())
-    return match and (int(match["domain"] or "0", 16), int(match["bus"], 16), int(match["device"], 16))

@@ -9,15 +9,16 @@ from mig_manager.geometry.errors import LayoutError
 from mig_manager.geometry.names import SliceName
 from mig_manager.geometry.profiles import GpuInstanceProfile
 from mig_manager.sim.model.codes import NvmlFault, error_text
-from mig_manager.sim.model.hardware import hardware
+from mig_manager.sim.model.hardware import bus_address, hardware
 from mig_manager.sim.model.instances import profiles
 from mig_manager.sim.model.state import CardState, GpuInstanceState, MachineError, MachineState
 
 
 def find_card(state: MachineState, gpu: int | str) -> CardState:
-    """The card with that index, UUID or bus id."""
+    """The card with that index, UUID or bus id, in any spelling."""
+    address = bus_address(gpu) if isinstance(gpu, str) else None
     for index, card in enumerate(state.cards):
-        if gpu in (index, str(index), card.uuid, card.bus_id):
+        if gpu in (index, str(index), card.uuid) or (address and address == bus_address(card.bus_id)):
             return card
     raise MachineError(f"there is no GPU {gpu}", f"there are {len(state.cards)}, counted from 0")
 

@@ -9,6 +9,7 @@ never rest on a nominal figure; the card tables themselves keep unknown figures 
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from functools import cache
 from uuid import NAMESPACE_URL, uuid5
@@ -20,6 +21,7 @@ from mig_manager.sim.model.state import CardState, MachineError
 
 MAX_CARDS = 16
 _NAMESPACE = uuid5(NAMESPACE_URL, "https://migmanager.io/simulated")
+_BUS_ID = re.compile(r"(?:(?P<domain>[0-9a-f]{4,8}):)?(?P<bus>[0-9a-f]{2}):(?P<device>[0-9a-f]{2})(?:\.0)?")
 _EIGHTHS = 8
 _MEMORY_STEP_MIB = 128
 _NOMINAL_SM_PER_SLICE = 16
@@ -94,6 +96,12 @@ def new_boot_id(seed: str, boots: int) -> str:
 def mig_uuid(card_uuid: str, gpu_instance: int, compute_instance: int) -> str:
     """The UUID of a MIG device: the same place on the same card always has the same one, as with the driver."""
     return f"MIG-{uuid5(_NAMESPACE, f'{card_uuid}/{gpu_instance}/{compute_instance}')}"
+
+
+def bus_address(bus_id: str) -> tuple[int, int, int] | None:
+    """Domain, bus and device of a PCI address in any usual spelling; ``None`` for what is none."""
+    match = _BUS_ID.fullmatch(bus_id.lower())
+    return match and (int(match["domain"] or "0", 16), int(match["bus"], 16), int(match["device"], 16))
 
 
 def parse_models(specifications: list[str]) -> list[str]:

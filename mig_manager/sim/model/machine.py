@@ -18,6 +18,7 @@ from mig_manager.sim.model.hardware import hardware, new_boot_id, new_card, pars
 from mig_manager.sim.model.state import (
     CardState,
     Client,
+    ClientKind,
     Fault,
     GpuInstanceState,
     MachineError,
@@ -107,7 +108,7 @@ class Machine:
         name: str = "python",
         memory_mib: int = 1024,
         visible: bool = True,
-        graphics: bool = False,
+        kind: ClientKind = "compute",
     ) -> Client:
         """Let a process use the slice that begins at unit ``start``, or the GPU instance of that id, or the card.
 
@@ -128,7 +129,7 @@ class Machine:
                 compute_instance=chosen,
                 memory_mib=memory_mib if visible else 0,
                 visible=visible,
-                graphics=graphics,
+                kind=kind,
             )
             card.clients.append(client)
             return client

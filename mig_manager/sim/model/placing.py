@@ -15,7 +15,6 @@ from mig_manager.geometry.profiles import GpuInstanceProfile, Placement, Profile
 
 _ALL_MEDIA = "+me.all"
 _NO_MEDIA = "-me"
-_HALVES = 2  # a card's first level of ids: the whole, then its halves, and so on
 
 
 def occupied_units(placements: Iterable[Placement]) -> int:
@@ -75,16 +74,12 @@ def gpu_instance_id(table: ProfileTable, placement: Placement, *, half_swapped: 
 
 @cache
 def _ids(units: int, half_swapped: bool) -> dict[Placement, int]:
-    ids: dict[Placement, int] = {}
-    size, count = units, 1
-    while size * count == units:
-        ids.update({Placement(index * size, size): len(ids) + index for index in range(count)})
-        if size % _HALVES:
-            break
-        size, count = size // _HALVES, count * _HALVES
+    counts = [2**level for level in range(units.bit_length()) if units % 2**level == 0]
+    places = [Placement(index * (units // count), units // count) for count in counts for index in range(count)]
+    ids = {place: number for number, place in enumerate(places)}
     if not half_swapped:
         return ids
-    return {p: (ids[Placement((p.start + units // _HALVES) % units, p.size)] if p.size < units else 0) for p in ids}
+    return {p: (ids[Placement((p.start + units // 2) % units, p.size)] if p.size < units else 0) for p in ids}
 
 
 def _has_extension(profile: GpuInstanceProfile) -> bool:

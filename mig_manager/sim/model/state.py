@@ -14,6 +14,10 @@ from typing import Any, Literal
 SCHEMA = 1
 
 
+ClientKind = Literal["compute", "graphics", "mps"]
+"""Which of NVML's process lists a client is in."""
+
+
 class MachineError(Exception):
     """Something about the simulated machine that cannot be done: what is wrong and what to do instead."""
 
@@ -64,7 +68,7 @@ class Client:
     compute_instance: int | None
     memory_mib: int
     visible: bool = True
-    graphics: bool = False
+    kind: ClientKind = "compute"
 
 
 @dataclass

@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import os
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,6 +26,7 @@ class Store:
     def __init__(self, path: Path | None, state: MachineState | None = None) -> None:
         self.path = path
         self._writing = threading.RLock()
+        self._changing = False
         self._reading = threading.Lock()
         self._state = state
         self._version: _Version | None = None
@@ -57,10 +59,17 @@ class Store:
     @contextmanager
     def change(self) -> Iterator[MachineState]:
         """A private copy of the state that becomes the state when the block ends without an exception."""
-        with self._writing, self._locked():
-            copy = decode(encode(self.read()))
-            yield copy
-            self._replace(copy)
+        with self._writing:
+            if self._changing:
+                raise RuntimeError("a change inside a change would wait for itself")
+            self._changing = True
+            try:
+                with self._locked():
+                    copy = decode(encode(self.read()))
+                    yield copy
+                    self._replace(copy)
+            finally:
+                self._changing = False
 
     def create(self, state: MachineState, *, overwrite: bool) -> None:
         """Write the first state; MachineError when the file exists and may not be overwritten."""
@@ -79,9 +88,19 @@ class Store:
                 file.write(encode(state))
                 file.flush()
                 os.fsync(file.fileno())
+            # Readers tell versions apart by the time of change. The file system counts that in ticks: repeat none.
+            now = max(time.time_ns(), self._last_changed() + 1)
+            os.utime(temporary, ns=(now, now))
             temporary.replace(self.path)
         except OSError as error:
             raise MachineError(f"writing {self.path}: {error.strerror}") from error
+
+    def _last_changed(self) -> int:
+        assert self.path is not None, "only files have a time of change"  # noqa: S101 - for the type checker
+        try:
+            return self.path.stat().st_mtime_ns
+        except FileNotFoundError:
+            return 0
 
     @contextmanager
     def _locked(self) -> Iterator[None]:

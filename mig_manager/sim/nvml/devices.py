@@ -8,10 +8,12 @@ from mig_manager.geometry.cards import NVIDIA_VENDOR_ID
 from mig_manager.sim.model import devices
 from mig_manager.sim.model.codes import NvmlCode, NvmlFault
 from mig_manager.sim.model.hardware import figure
+from mig_manager.sim.model.state import ClientKind
 from mig_manager.sim.model.store import Store
 from mig_manager.sim.nvml.convert import (
     Argument,
     Bodies,
+    Body,
     Handles,
     handle_out,
     number,
@@ -203,32 +205,33 @@ def _attributes(store: Store, handles: Handles, device: Argument, attributes: Ar
     out.memorySizeMB = found.memory_mib
 
 
-@BODIES.named("nvmlDeviceGetComputeRunningProcesses_v3")
-def _compute_processes(store: Store, handles: Handles, device: Argument, count: Argument, array: Argument) -> None:
-    _processes(store, handles, device, count, array, graphics=False)
+def _processes(kind: ClientKind) -> Body:
+    def body(store: Store, handles: Handles, device: Argument, count: Argument, array: Argument) -> None:
+        key, out = handles.device(device), uint_out(count)
+        found = devices.processes(store, key, kind)
+        room = out[0]
+        if len(found) > room:
+            put(out, len(found))  # although the call fails: that is how callers learn the size
+            raise NvmlFault(NvmlCode.INSUFFICIENT_SIZE)
+        if found:
+            target = pointer(array, pynvml.c_nvmlProcessInfo_v3_t)
+            for index, client in enumerate(found):
+                target[index].pid = client.pid
+                target[index].usedGpuMemory = client.memory_mib * _MIB
+                target[index].gpuInstanceId = _id(client.gpu_instance)
+                target[index].computeInstanceId = _id(client.compute_instance)
+        put(out, len(found))
+
+    return body
 
 
-@BODIES.named("nvmlDeviceGetGraphicsRunningProcesses_v3")
-def _graphics_processes(store: Store, handles: Handles, device: Argument, count: Argument, array: Argument) -> None:
-    _processes(store, handles, device, count, array, graphics=True)
-
-
-def _processes(  # noqa: PLR0913 - the arguments of the C function
-    store: Store, handles: Handles, device: Argument, count: Argument, array: Argument, *, graphics: bool
-) -> None:
-    key, out = handles.device(device), uint_out(count)
-    found = devices.processes(store, key, graphics=graphics)
-    room = out[0]
-    put(out, len(found))  # also when there is no room: that is how callers learn the size
-    if len(found) > room:
-        raise NvmlFault(NvmlCode.INSUFFICIENT_SIZE)
-    if found:
-        target = pointer(array, pynvml.c_nvmlProcessInfo_v3_t)
-        for index, client in enumerate(found):
-            target[index].pid = client.pid
-            target[index].usedGpuMemory = client.memory_mib * _MIB
-            target[index].gpuInstanceId = _id(client.gpu_instance)
-            target[index].computeInstanceId = _id(client.compute_instance)
+_LISTS: dict[ClientKind, str] = {
+    "compute": "nvmlDeviceGetComputeRunningProcesses",
+    "graphics": "nvmlDeviceGetGraphicsRunningProcesses",
+    "mps": "nvmlDeviceGetMPSComputeRunningProcesses",
+}
+for _kind, _symbol in _LISTS.items():
+    BODIES.named(f"{_symbol}_v2", f"{_symbol}_v3")(_processes(_kind))  # the structures of both versions are equal
 
 
 def _id(instance: int | None) -> int:

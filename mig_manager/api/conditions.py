@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -45,6 +45,15 @@ def conditions_from_list(items: Iterable[Mapping[str, Any]]) -> tuple[Condition,
             observed_generation=item.get("observedGeneration", 0),
         )
         for item in items
+    )
+
+
+def carried_over(former: Iterable[Condition], current: Iterable[Condition]) -> tuple[Condition, ...]:
+    """The current conditions, each with its former ``since`` where its status has not changed."""
+    then = {condition.type: condition for condition in former}
+    return tuple(
+        replace(now, since=then[now.type].since) if now.type in then and then[now.type].status == now.status else now
+        for now in current
     )
 
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from mig_manager.api.conditions import Condition, conditions_from_list, format_time, parse_time
+from mig_manager.api.conditions import Condition, carried_over, conditions_from_list, format_time, parse_time
 from mig_manager.api.migconfig import Disruption, Drain, MIGConfig
+from mig_manager.api.migconfig_status import MIGConfigStatus, NodeCounts
 from mig_manager.api.mignode import Desired, Grant, MIGNode, MIGNodeSpec
 from mig_manager.api.mignode_status import GpuStatus, GrantStatus, MIGNodeStatus, PlanStatus, Summary
 from mig_manager.api.schema import object_problems
@@ -208,3 +209,24 @@ def test_foreign_conditions() -> None:
     """A condition that somebody wrote without observedGeneration is read."""
     item = {"type": "A", "status": "True", "reason": "B", "message": "", "lastTransitionTime": "2026-03-04T12:00:00Z"}
     assert (Condition("A", "True", "B", "", NOON),) == conditions_from_list([item])
+
+
+def test_a_condition_keeps_its_time_while_it_stays() -> None:
+    """A condition whose status is unchanged has held since it first did, whatever reason it has now."""
+    later = NOON + timedelta(hours=1)
+    former = (Condition("Ready", "False", "A", "a", NOON), Condition("Degraded", "False", "A", "a", NOON))
+    current = (
+        Condition("Ready", "False", "B", "b", later),
+        Condition("Degraded", "True", "B", "b", later),
+        Condition("Progressing", "True", "B", "b", later),
+    )
+    assert [NOON, later, later] == [c.since for c in carried_over(former, current)]
+    assert ["B", "B", "B"] == [c.reason for c in carried_over(former, current)]
+
+
+def test_a_migconfig_status_is_written_and_read_again() -> None:
+    """The controller's half comes back equal and passes the schema; an absent one is empty."""
+    status = MIGConfigStatus(3, NodeCounts(12, 9, 1, 1, 1, 0), (Condition("Ready", "False", "Updating", "m", NOON, 3),))
+    assert [] == list(object_problems({**VALID, "status": status.to_dict()}, "MIGConfig"))
+    assert status == MIGConfigStatus.from_dict(status.to_dict())
+    assert MIGConfigStatus() == MIGConfigStatus.from_dict({})

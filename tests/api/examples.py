@@ -7,7 +7,15 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
+
+from mig_manager.api.conditions import Condition
+from mig_manager.api.migconfig import Drain
+from mig_manager.api.mignode import Desired, Grant, MIGNodeSpec
+from mig_manager.api.mignode_status import GpuStatus, GrantStatus, MIGNodeStatus, PlanStatus, Summary
+from mig_manager.geometry.layout import GpuEntry, Layout, SliceRequest
+from mig_manager.geometry.names import SliceName
 
 VALID: dict[str, Any] = {
     "apiVersion": "migmanager.io/v1alpha1",
@@ -164,3 +172,45 @@ REFUSED = [
     Case("not a label", {"nodeProfileLabel": "a/b/c"}, "spec.nodeProfileLabel"),
     Case("a field of a later release", {"canary": {}}, "spec.canary"),
 ]
+
+# A MIGNode in which every field is filled.
+NOON = datetime(2026, 3, 4, 12, 0, 0, tzinfo=UTC)
+LAYOUT = Layout((GpuEntry((SliceRequest(SliceName(1), "max"),)),), "all-1g")
+SPEC = MIGNodeSpec(
+    "1234-uid",
+    Desired("pool", 3, "all-1g", "ab12", LAYOUT, "Mixed"),
+    Grant(
+        *(41, "controller-7", "ab12", LAYOUT),
+        slot=True,
+        revoked=True,
+        strategy="Mixed",
+        max_impact="FreeSlices",
+        drain=Drain(60, "Abort", 30),
+        rollback="Never",
+        config="pool",
+    ),
+)
+STATUS = MIGNodeStatus(
+    observed_generation=9,
+    grant=GrantStatus(41, "Released", "RolledBack", "CreateFailed", "creating ...", NOON),
+    plan=PlanStatus("ab12", "EvictPods", 5, 2, 1, ("team/pod-0",), 11, "", "one pod"),
+    gpus=(
+        GpuStatus(
+            0, "GPU-0", "H100-SXM5-80GB", "0000:07:00.0", 81559, "Enabled", "Disabled", ("3g.40gb@4", "1g.10gb@0")
+        ),
+        GpuStatus(1, "GPU-1", "T4"),
+    ),
+    summary=Summary("1x H100-SXM5-80GB, 1x T4", "1x 3g.40gb, 1x 1g.10gb"),
+    slices_missing=True,
+    resources={"nvidia.com/mig-1g.10gb": 1, "nvidia.com/mig-3g.40gb": 1},
+    step="drain",
+    since=NOON,
+    boot_id="boot",
+    conditions=(Condition("Ready", "False", "Draining", "waiting for team/pod-0", NOON, 9),),
+)
+
+
+def mignode(spec: dict[str, Any], status: dict[str, Any] | None = None) -> dict[str, Any]:
+    metadata = {"name": "n1", "uid": "u", "resourceVersion": "77", "generation": 9}
+    obj = {"apiVersion": "migmanager.io/v1alpha1", "kind": "MIGNode", "metadata": metadata, "spec": spec}
+    return obj if status is None else {**obj, "status": status}

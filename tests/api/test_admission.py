@@ -7,8 +7,9 @@ import json
 
 import pytest
 
+from mig_manager.api.mignode import MIGNode
 from mig_manager.sim.controlplane.access import Access
-from tests.api.examples import ACCEPTED, REFUSED, Case
+from tests.api.examples import ACCEPTED, REFUSED, SPEC, STATUS, VALID, Case, mignode
 
 PATH = "/apis/migmanager.io/v1alpha1/migconfigs?dryRun=All&fieldValidation=Strict"
 _numbers = itertools.count()
@@ -34,3 +35,25 @@ def test_refused(control_plane: Access, case: Case) -> None:
     status, body = answer(control_plane, case)
     assert status in {400, 422}, body
     assert case.message in body
+
+
+def test_names_are_label_values(control_plane: Access) -> None:
+    """A MIGConfig's name fits into a label."""
+    obj = {**VALID, "metadata": {"name": "a" * 64}}
+    status, body = control_plane.request("POST", PATH, obj)
+    assert (422, True) == (status, "63" in body["message"])
+
+
+def test_mignodes_are_stored_whole(control_plane: Access) -> None:
+    """The API server takes both halves of a full MIGNode and gives back what was written."""
+    nodes = "/apis/migmanager.io/v1alpha1/mignodes"
+    obj = mignode(SPEC.to_dict())
+    obj["metadata"] = {"name": "admission-node"}
+    status, stored = control_plane.request("POST", f"{nodes}?fieldValidation=Strict", obj)
+    assert 201 == status, stored
+    stored["status"] = STATUS.to_dict()
+    status, stored = control_plane.request("PUT", f"{nodes}/admission-node/status?fieldValidation=Strict", stored)
+    control_plane.request("DELETE", f"{nodes}/admission-node")
+    assert 200 == status, stored
+    read = MIGNode.from_dict(stored)
+    assert (SPEC, STATUS) == (read.spec, read.status)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta, timezone
-from typing import Any
+from datetime import timedelta, timezone
 
 import pytest
 
@@ -11,54 +10,12 @@ from mig_manager.api.conditions import Condition, carried_over, conditions_from_
 from mig_manager.api.migconfig import Disruption, Drain, MIGConfig
 from mig_manager.api.migconfig_status import MIGConfigStatus, NodeCounts
 from mig_manager.api.mignode import Desired, Grant, MIGNode, MIGNodeSpec
-from mig_manager.api.mignode_status import GpuStatus, GrantStatus, MIGNodeStatus, PlanStatus, Summary
+from mig_manager.api.mignode_status import MIGNodeStatus
 from mig_manager.api.schema import object_problems
 from mig_manager.api.selector import LabelSelector, Requirement
 from mig_manager.geometry.errors import LayoutError
-from mig_manager.geometry.layout import GpuEntry, Layout, MigMode, SliceRequest
-from mig_manager.geometry.names import SliceName
-from tests.api.examples import VALID, Case
-
-NOON = datetime(2026, 3, 4, 12, 0, 0, tzinfo=UTC)
-LAYOUT = Layout((GpuEntry((SliceRequest(SliceName(1), "max"),)),), "all-1g")
-SPEC = MIGNodeSpec(
-    "1234-uid",
-    Desired("pool", 3, "all-1g", "ab12", LAYOUT, "Mixed"),
-    Grant(
-        *(41, "controller-7", "ab12", LAYOUT),
-        slot=True,
-        revoked=True,
-        strategy="Mixed",
-        max_impact="FreeSlices",
-        drain=Drain(60, "Abort", 30),
-        rollback="Never",
-        config="pool",
-    ),
-)
-STATUS = MIGNodeStatus(
-    observed_generation=9,
-    grant=GrantStatus(41, "Released", "RolledBack", "CreateFailed", "creating ...", NOON),
-    plan=PlanStatus("ab12", "EvictPods", 5, 2, 1, ("team/pod-0",), 11, "", "one pod"),
-    gpus=(
-        GpuStatus(
-            0, "GPU-0", "H100-SXM5-80GB", "0000:07:00.0", 81559, "Enabled", "Disabled", ("3g.40gb@4", "1g.10gb@0")
-        ),
-        GpuStatus(1, "GPU-1", "T4"),
-    ),
-    summary=Summary("1x H100-SXM5-80GB, 1x T4", "1x 3g.40gb, 1x 1g.10gb"),
-    slices_missing=True,
-    resources={"nvidia.com/mig-1g.10gb": 1, "nvidia.com/mig-3g.40gb": 1},
-    step="drain",
-    since=NOON,
-    boot_id="boot",
-    conditions=(Condition("Ready", "False", "Draining", "waiting for team/pod-0", NOON, 9),),
-)
-
-
-def node(spec: dict[str, Any], status: dict[str, Any] | None = None) -> dict[str, Any]:
-    metadata = {"name": "n1", "uid": "u", "resourceVersion": "77", "generation": 9}
-    obj = {"apiVersion": "migmanager.io/v1alpha1", "kind": "MIGNode", "metadata": metadata, "spec": spec}
-    return obj if status is None else {**obj, "status": status}
+from mig_manager.geometry.layout import GpuEntry, Layout, MigMode
+from tests.api.examples import LAYOUT, NOON, SPEC, STATUS, VALID, Case, mignode
 
 
 def test_a_small_migconfig() -> None:
@@ -145,7 +102,7 @@ def test_selectors_need_all_their_terms() -> None:
 
 def test_a_mignode_is_written_and_read_again() -> None:
     """Both halves come back equal, and what is written passes the schema."""
-    written = node(SPEC.to_dict(), STATUS.to_dict())
+    written = mignode(SPEC.to_dict(), STATUS.to_dict())
     assert [] == list(object_problems(written, "MIGNode"))
     assert MIGNode("n1", "u", "77", 9, SPEC, STATUS) == MIGNode.from_dict(written)
 
@@ -153,10 +110,10 @@ def test_a_mignode_is_written_and_read_again() -> None:
 def test_an_empty_mignode() -> None:
     """A MIGNode whose node left its pool and whose agent has not spoken yet."""
     spec = MIGNodeSpec("1234-uid")
-    written = node(spec.to_dict())
+    written = mignode(spec.to_dict())
     assert [] == list(object_problems(written, "MIGNode"))
     assert MIGNode("n1", "u", "77", 9, spec, MIGNodeStatus()) == MIGNode.from_dict(written)
-    assert [] == list(object_problems(node(spec.to_dict(), MIGNodeStatus().to_dict()), "MIGNode"))
+    assert [] == list(object_problems(mignode(spec.to_dict(), MIGNodeStatus().to_dict()), "MIGNode"))
 
 
 def test_defaults_of_a_grant_are_those_of_the_schema() -> None:
@@ -169,7 +126,7 @@ def test_a_wish_without_a_layout() -> None:
     """An unknown profile leaves the wish without a layout, and says why."""
     desired = Desired("pool", 3, "allbalanced", "", error="UnknownProfile: no profile is called 'allbalanced'")
     written = MIGNodeSpec("u", desired).to_dict()
-    assert [] == list(object_problems(node(written), "MIGNode"))
+    assert [] == list(object_problems(mignode(written), "MIGNode"))
     assert desired == MIGNodeSpec.from_dict(written).desired
 
 
@@ -185,13 +142,13 @@ def test_unknown_status_fields_are_skipped() -> None:
 def test_another_agreement_is_refused(schema: object) -> None:
     """A spec under an agreement that this program does not know is not guessed at."""
     with pytest.raises(LayoutError, match=r"spec\.schema: .* is not a version that this program knows") as caught:
-        MIGNode.from_dict(node({**SPEC.to_dict(), "schema": schema}))
+        MIGNode.from_dict(mignode({**SPEC.to_dict(), "schema": schema}))
     assert "UnknownSchema" == caught.value.reason
 
 
 def test_deletion_is_seen() -> None:
     """A MIGNode that is being deleted says so."""
-    obj = node(SPEC.to_dict())
+    obj = mignode(SPEC.to_dict())
     assert not MIGNode.from_dict(obj).deleting
     obj["metadata"]["deletionTimestamp"] = "2026-03-04T12:00:00Z"
     assert MIGNode.from_dict(obj).deleting

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
+import yaml
 
 from mig_manager.api.rules import RULES
 from mig_manager.api.schema import (
@@ -19,6 +20,7 @@ from mig_manager.api.schema import (
     validate_layout,
 )
 from mig_manager.geometry.errors import LayoutError
+from mig_manager.resources import shipped
 from tests.api.examples import ACCEPTED, REFUSED, VALID, Case, slices
 
 KINDS: tuple[Kind, ...] = ("MIGConfig", "MIGNode")
@@ -232,3 +234,18 @@ def test_layouts_are_validated_alone() -> None:
 def test_paths() -> None:
     """Lists are indexed in brackets, fields joined by dots."""
     assert "a.b[0][1].c" == format_path(["a", "b", 0, 1, "c"])
+
+
+@pytest.mark.parametrize(
+    ("kind", "columns"),
+    [
+        ("migconfig", "Profile Nodes Ready Updating Blocked Failed Status Age Message"),
+        ("mignode", "Config Profile Step GPUs Slices Impact Status Age Message"),
+    ],
+)
+def test_columns(kind: str, columns: str) -> None:
+    """Everything that matters stands in kubectl get; only the message needs -o wide."""
+    definition = yaml.safe_load(shipped("crds").joinpath(f"{kind}.yaml").read_text(encoding="utf-8"))
+    shown = definition["spec"]["versions"][0]["additionalPrinterColumns"]
+    assert columns.split() == [column["name"] for column in shown]
+    assert ["Message"] == [column["name"] for column in shown if column.get("priority")]

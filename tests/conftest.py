@@ -17,7 +17,7 @@ from mig_manager.sim.controlplane.programs import Programs, find
 from mig_manager.sim.controlplane.progress import shown
 from mig_manager.sim.controlplane.runner import ControlPlane
 
-CRDS = Path(__file__).parent.parent / "crds"
+CRDS = sorted((Path(__file__).parent.parent / "crds").glob("*.yaml"))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -41,8 +41,7 @@ def control_plane(programs: Programs, tmp_path_factory: pytest.TempPathFactory) 
     if "PYTEST_XDIST_WORKER" in os.environ:
         yield _shared(programs, tmp_path_factory.getbasetemp().parent)
         return
-    with ControlPlane(programs) as plane:
-        plane.access.install_crds(sorted(CRDS.glob("*.yaml")))
+    with ControlPlane(programs, CRDS) as plane:
         yield plane.access
 
 
@@ -53,9 +52,8 @@ def _shared(programs: Programs, directory: Path) -> Access:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if note.exists():
             return Access.load(Path(note.read_text()))
-        plane = ControlPlane(programs, parent_pid=os.getppid())
+        plane = ControlPlane(programs, CRDS, parent_pid=os.getppid())
         plane.start()
-        plane.access.install_crds(sorted(CRDS.glob("*.yaml")))
         access = plane.detach()
         note.write_text(str(access.directory))
         return access

@@ -170,6 +170,9 @@ class KubernetesCluster:
         parameters = {key: value for key, value in asked.query.items() if value}
         if asked.method in ("POST", "PATCH"):
             parameters["fieldManager"] = self._manager
+            if asked.kind.is_custom:
+                # Otherwise the server drops fields that an older CRD does not know, and answers as if all were well.
+                parameters["fieldValidation"] = "Strict"
         headers = {"Accept": "application/json", "Content-Type": asked.content_type, "User-Agent": self._manager}
         request = self._api.param_serialize(
             asked.method,
@@ -183,7 +186,7 @@ class KubernetesCluster:
             response = self._api.call_api(*request, _request_timeout=(CONNECT_TIMEOUT_S, READ_TIMEOUT_S))
             content = response.read()
         except (urllib3.exceptions.HTTPError, OSError) as error:
-            raise UnavailableError(doing, str(error)) from error
+            raise UnavailableError(doing, self._why(error)) from error
         except ApiException as error:
             # The client wraps TLS failures in one; a status comes back as a response here.
             raise UnavailableError(doing, str(error.reason)) from error
@@ -196,6 +199,11 @@ class KubernetesCluster:
         if not isinstance(decoded, dict):
             raise UnavailableError(doing, f"an answer that is no object: {content[:80]!r}")
         return decoded
+
+    def _why(self, error: Exception) -> str:
+        """The server's address and what went wrong, without urllib3's account of its retries and objects."""
+        reason = error.reason if isinstance(error, urllib3.exceptions.MaxRetryError) else error
+        return f"{self._api.configuration.host}: {str(reason).rpartition('): ')[2]}"
 
 
 def _delete_options(uid: str | None, resource_version: str | None, grace_s: int | None) -> dict[str, Any]:

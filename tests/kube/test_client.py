@@ -142,7 +142,7 @@ def test_writes_name_their_manager_and_type(server: Server, cluster: KubernetesC
     cluster.patch(MIG_NODE, "n1", {"status": {}}, subresource="status", patch_type=PatchType.MERGE)
     method, path, query, headers, _ = server.asked[0]
     assert ("PATCH", "/apis/migmanager.io/v1alpha1/mignodes/n1/status") == (method, path)
-    assert ["mig-manager-test"] == query["fieldManager"]
+    assert (["mig-manager-test"], ["Strict"]) == (query["fieldManager"], query["fieldValidation"])
     assert "application/merge-patch+json" == headers["Content-Type"]
 
 
@@ -173,7 +173,7 @@ def test_nobody_there() -> None:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     cluster = KubernetesCluster(Configuration(host=f"http://127.0.0.1:{port}"), "test")
-    with pytest.raises(errors.UnavailableError, match=r"^reading Lease a/b: .*refused"):
+    with pytest.raises(errors.UnavailableError, match=rf"^reading Lease a/b: http://127.0.0.1:{port}: .*refused$"):
         cluster.get(LEASE, "b", "a")
     cluster.close()
 

@@ -245,6 +245,36 @@ class TestMergePatch:
         }
         assert "status" not in world.cluster.create(MIG_NODE, body)
 
+    def test_unknown_fields_are_refused(self, world: World) -> None:
+        """A field that the schema does not know is an error, not silently dropped, in spec, status and at creation."""
+        name = world.name("n")
+        world.mig_node()
+        for patch, subresource in (({"spec": {"wrong": 1}}, None), ({"status": {"wrong": 1}}, "status")):
+            with pytest.raises(errors.InvalidError, match="wrong"):
+                world.cluster.patch(MIG_NODE, name, patch, subresource=subresource)
+        with pytest.raises(errors.InvalidError, match="wrong"):
+            world.cluster.create(MIG_NODE, {"metadata": {"name": "x"}, "spec": {"wrong": 1}})
+
+    def test_values_that_the_schema_refuses(self, world: World) -> None:
+        """A wrong type, a missing field and a broken rule are Invalid."""
+        world.mig_node()
+        with pytest.raises(errors.InvalidError, match="schema"):
+            world.cluster.patch(MIG_NODE, world.name("n"), {"spec": {"schema": "one"}})
+        with pytest.raises(errors.InvalidError, match="nodeUID"):
+            world.cluster.patch(MIG_NODE, world.name("n"), {"spec": {"nodeUID": None}})
+        with pytest.raises(errors.InvalidError, match="at least one label"):
+            world.cluster.create(
+                MIG_CONFIG,
+                {"metadata": {"name": world.name("c")}, "spec": {"nodeSelector": {}, "profile": "all-balanced"}},
+            )
+
+    def test_defaults_are_filled_in(self, world: World) -> None:
+        """What the schema gives a default is there in every answer."""
+        spec = {"nodeSelector": {"matchLabels": {"pool": world.salt}}, "profile": "all-balanced"}
+        config = world.cluster.create(MIG_CONFIG, {"metadata": {"name": world.name("c")}, "spec": spec})
+        assert 1 == config["spec"]["disruption"]["maxUnavailable"]
+        assert config == world.cluster.get(MIG_CONFIG, world.name("c"))
+
     def test_strategic_merge_is_not_for_custom_kinds(self, world: World) -> None:
         """The project's own kinds know no strategic merge patch."""
         world.mig_node()

@@ -12,6 +12,7 @@ from mig_manager.kube.memory import Call, MemoryCluster, Store
 from mig_manager.kube.port import Object
 
 NS = "default"
+SPEC = {"schema": 1, "nodeUID": "u"}
 
 
 @pytest.fixture
@@ -207,7 +208,7 @@ def test_history_keeps_every_version(cluster: MemoryCluster, store: Store) -> No
 def test_history_since_is_a_watch(cluster: MemoryCluster, store: Store) -> None:
     """From the version of a list on, every write comes once and in order."""
     version = int(cluster.list(NODE).resource_version)
-    cluster.create(MIG_NODE, {"metadata": {"name": "n"}, "spec": {}})
+    cluster.create(MIG_NODE, {"metadata": {"name": "n"}, "spec": SPEC})
     cluster.delete(NODE, "n")
     assert [(MIG_NODE, True), (NODE, False)] == [
         (event.key[0], event.body is not None) for event in store.history_since(version)
@@ -218,7 +219,7 @@ def test_a_recreated_object_is_another(cluster: MemoryCluster) -> None:
     """The uid is new and the generation starts anew."""
 
     def make() -> Object:
-        return cluster.create(MIG_NODE, {"metadata": {"name": "m", "uid": "mine"}, "spec": {"schema": 1}})
+        return cluster.create(MIG_NODE, {"metadata": {"name": "m", "uid": "mine"}, "spec": SPEC})
 
     first = make()
     cluster.patch(MIG_NODE, "m", {"spec": {"schema": 2}})
@@ -232,7 +233,7 @@ def test_what_is_owned_by_something_else_stays(cluster: MemoryCluster) -> None:
     """Garbage collection removes only objects all of whose owners are gone."""
     node = cluster.get(NODE, "n")["metadata"]["uid"]
     for name, uids in (("kept", [node, "gone"]), ("lost", ["gone"]), ("free", [])):
-        references = [{"uid": uid} for uid in uids]
-        cluster.create(MIG_NODE, {"metadata": {"name": name, "ownerReferences": references}, "spec": {}})
+        references = [{"apiVersion": "v1", "kind": "Node", "name": "x", "uid": uid} for uid in uids]
+        cluster.create(MIG_NODE, {"metadata": {"name": name, "ownerReferences": references}, "spec": SPEC})
     cluster.collect_garbage()
     assert ["free", "kept"] == [body["metadata"]["name"] for body in cluster.list(MIG_NODE).items]

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from mig_manager.api import schema
+from mig_manager.geometry.errors import LayoutError
 from mig_manager.kube.errors import (
     TOO_MANY_REQUESTS,
     AlreadyExistsError,
@@ -15,7 +17,7 @@ from mig_manager.kube.errors import (
     NotFoundError,
     from_status,
 )
-from mig_manager.kube.kinds import KINDS, POD, POD_DISRUPTION_BUDGET, Kind
+from mig_manager.kube.kinds import KINDS, MIG_CONFIG, POD, POD_DISRUPTION_BUDGET, Kind
 from mig_manager.kube.memory import budgets, patches, selectors
 from mig_manager.kube.memory.store import WITH_STATUS, Key, Store
 from mig_manager.kube.port import Listing, Object, PatchType
@@ -98,7 +100,8 @@ class MemoryCluster:
             if self.store.find(key) is not None:
                 text = f'{kind.plural} "{name}" already exists'
                 raise AlreadyExistsError(f"creating {kind.describe(name, namespace)}", text)
-            return copy.deepcopy(self.store.insert(key, copy.deepcopy(dict(body)), self._manager))
+            asked = _validated(f"creating {kind.describe(name, namespace)}", kind, copy.deepcopy(dict(body)))
+            return copy.deepcopy(self.store.insert(key, asked, self._manager))
 
         return self._do(Call("create", kind, name, namespace, body), write)
 
@@ -127,6 +130,7 @@ class MemoryCluster:
                         doing, f"metadata.{field} is {current['metadata'][field]}: the object has been modified"
                     )
             key = (kind, namespace, name)
+            changed = _validated(doing, kind, changed)
             return copy.deepcopy(self.store.replace(key, changed, self._manager, subresource))
 
         return self._do(Call("patch", kind, name, namespace, body, subresource), write)
@@ -225,6 +229,17 @@ class MemoryCluster:
                 self.store.mark_deleted(key, grace)
                 return
         self.store.remove(key)
+
+
+def _validated(doing: str, kind: Kind, body: Object) -> Object:
+    """One of the project's own objects as its schema admits it, with defaults; other kinds as they are."""
+    if not kind.is_custom:
+        return body
+    full = {"apiVersion": kind.api_version, "kind": kind.name, **body}
+    try:
+        return schema.validate(full, "MIGConfig" if kind == MIG_CONFIG else "MIGNode")
+    except LayoutError as error:
+        raise InvalidError(doing, str(error)) from error
 
 
 def _orphans(store: Store) -> list[Key]:

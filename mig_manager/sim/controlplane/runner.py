@@ -13,6 +13,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -39,11 +40,12 @@ class ControlPlane:
     """A control plane in a temporary directory, running from ``start`` (or ``with``) to ``stop``.
 
     It also ends, and its directory goes, when the process ``parent_pid`` (this one, unless another is named) dies,
-    however it dies.
+    however it dies. ``crds`` are YAML files of CustomResourceDefinitions that are served from the start.
     """
 
-    def __init__(self, programs: Programs, parent_pid: int | None = None) -> None:
+    def __init__(self, programs: Programs, crds: Sequence[Path] = (), parent_pid: int | None = None) -> None:
         self.programs = programs
+        self._crds = tuple(crds)
         self._parent_pid = os.getpid() if parent_pid is None else parent_pid
         self._directory: Path | None = None
         self._guardian: subprocess.Popen[bytes] | None = None
@@ -129,6 +131,8 @@ class ControlPlane:
         keys = authority.service_account_keys()
         self._run("kube-apiserver", self._api_server(directory, authority, keys, etcd_port, port))
         wait_until("the API server to be ready", self._is_ready, READY_TIMEOUT_S, self._raise_if_one_ended)
+        # Before the controller manager: its garbage collector looks for new kinds only every 30 s.
+        access.install_crds(self._crds)
         if self.programs.has("kube-controller-manager"):
             kubeconfig = access.kubeconfig_for("system:kube-controller-manager")
             self._run("kube-controller-manager", _controller_manager(authority, keys, kubeconfig))

@@ -27,7 +27,15 @@ test: lint types contracts test-unit ## everything that CI checks
 
 .PHONY: test-unit
 test-unit: setup ## the tests that need no cluster, with coverage
-	@$(BIN)/pytest -n auto --cov --cov-report=term
+	@$(BIN)/pytest -n auto -m "not cluster" --cov --cov-report=term
+
+.PHONY: test-cluster
+test-cluster: control-plane ## the tests on a real Kubernetes API server
+	@$(BIN)/pytest -n 2 -m cluster
+
+.PHONY: control-plane
+control-plane: setup ## have etcd, API server and the rest ready: found, cached or built (10 minutes, once)
+	@$(BIN)/python -m mig_manager.sim.controlplane
 
 .PHONY: bench
 bench: setup ## what planning and applying cost, against the proven minimum

@@ -20,6 +20,7 @@ from mig_manager.api.yaml_reader import Document, read_documents
 from mig_manager.geometry.errors import LayoutError
 from mig_manager.geometry.layout import Layout
 
+_HINT = "a MIGConfig, a profile (name and gpus) and a mig-parted file (version and mig-configs) do"
 _LABEL_VALUE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 
 
@@ -62,13 +63,9 @@ def parse_file(text: str, source: str) -> LayoutFile:
     profiles: dict[str, Layout] = {}
     for document, value, path in _parts(text, source):
         try:
-            found = _read(value, configs)
-            twice = next((name for name in found if name in profiles and profiles[name] != found[name]), None)
-            if twice is not None:
-                raise LayoutError(INVALID, f"the profile {twice!r} stands twice in this file", "rename one of them")  # noqa: TRY301
+            _add(profiles, _read(value, configs))
         except LayoutError as error:
             raise _located(error.at(path) if path else error, source, document) from None
-        profiles.update(found)
     if not configs and not profiles:
         raise LayoutError(INVALID, "there is nothing in this file", path=source)
     return LayoutFile(source, tuple(configs), profiles)
@@ -138,7 +135,10 @@ def _read(value: object, configs: list[MIGConfig]) -> dict[str, Layout]:
     raise LayoutError(INVALID, f"{_what(value)} does not describe a layout", _HINT)
 
 
-_HINT = "a MIGConfig, a profile (name and gpus) and a mig-parted file (version and mig-configs) do"
+def _add(profiles: dict[str, Layout], found: Mapping[str, Layout]) -> None:
+    for name, layout in found.items():
+        if profiles.setdefault(name, layout) != layout:
+            raise LayoutError(INVALID, f"the profile {name!r} stands twice in this file", "rename one of them")
 
 
 def _is_config(value: object) -> bool:
@@ -146,9 +146,10 @@ def _is_config(value: object) -> bool:
 
 
 def _what(value: object) -> str:
-    if isinstance(value, Mapping):
-        return f"a {value['kind']}" if "kind" in value else f"a document with {', '.join(map(str, value)) or 'nothing'}"
-    return "this document"
+    if not isinstance(value, Mapping):
+        return "this document"
+    what = f"a {value['kind']}" if value.get("kind") else f"a document with {', '.join(value) or 'nothing'}"
+    return " ".join(what.split())
 
 
 def _located(error: LayoutError, source: str, document: Document) -> LayoutError:

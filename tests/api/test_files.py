@@ -184,6 +184,8 @@ def test_from_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
                 "a MIGConfig, a profile (name and gpus) and a mig-parted file (version and mig-configs) do"
             ),
         ),
+        ('{kind: "Config\\nMap"}', "x.yaml:1: a Config Map does not describe a layout"),
+        ("{}", "x.yaml:1: a document with nothing does not describe a layout"),
         ("", "x.yaml: there is nothing in this file"),
         ("# nothing\n---\n", "x.yaml: there is nothing in this file"),
         ("a: [1\n", "x.yaml: line 2: did not find expected ',' or ']'"),

@@ -81,7 +81,8 @@ class DevicePlugin:
 
     def mark_unhealthy(self, device: str) -> None:
         """Report a device as broken, as the health check does after an XID event; KeyError when it has no such."""
-        next(server for server in self._servers.values() if device in server.healthy).mark_unhealthy(device)
+        owners = {known: server for server in self._servers.values() for known in server.healthy}
+        owners[device].mark_unhealthy(device)
 
 
 class _ResourceServer:

@@ -17,7 +17,10 @@ Mode = Literal["Enabled", "Disabled"]
 
 @dataclass(frozen=True, slots=True)
 class GrantStatus:
-    """How far the work under a grant has come."""
+    """How far the work under a grant has come.
+
+    ``since`` is when it became Held or Repairing, ``attempts`` how many in a row came to nothing.
+    """
 
     id: int
     state: GrantState
@@ -25,6 +28,8 @@ class GrantStatus:
     reason: str = ""
     message: str = ""
     not_before: datetime | None = None
+    since: datetime | None = None
+    attempts: int = 0
 
     @classmethod
     def from_dict(cls, grant: Mapping[str, Any]) -> GrantStatus:
@@ -36,6 +41,8 @@ class GrantStatus:
             reason=grant.get("reason", ""),
             message=grant.get("message", ""),
             not_before=parse_time(grant.get("notBefore")),
+            since=parse_time(grant.get("since")),
+            attempts=grant.get("attempts", 0),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -47,6 +54,8 @@ class GrantStatus:
             reason=self.reason or None,
             message=self.message or None,
             notBefore=format_time(self.not_before),
+            since=format_time(self.since),
+            attempts=self.attempts or None,
         )
 
 

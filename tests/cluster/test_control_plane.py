@@ -72,6 +72,34 @@ def test_other_users_are_subject_to_rbac(control_plane: Access) -> None:
     assert 'User "somebody" cannot list resource "nodes"' in answer.stderr
 
 
+def test_groups_are_part_of_the_identity(control_plane: Access) -> None:
+    """The same user with another group has another kubeconfig, and the rights of that group."""
+    config = control_plane.kubeconfig_for("somebody", ["system:masters"])
+    assert config != control_plane.kubeconfig_for("somebody")
+    assert 0 == kubectl(config, "get", "nodes").returncode
+
+
+def test_service_accounts_have_tokens(control_plane: Access) -> None:
+    """A kubeconfig for a ServiceAccount authenticates as that account; one that is not there is an error."""
+    config = control_plane.kubeconfig_for_service_account("default", "default")
+    answer = kubectl(config, "auth", "whoami", "-o", "jsonpath={.status.userInfo.username}")
+    assert "system:serviceaccount:default:default" == answer.stdout
+    with pytest.raises(ControlPlaneError, match=r"creating a token for ServiceAccount default/none: 404: .*not found"):
+        control_plane.kubeconfig_for_service_account("default", "none")
+
+
+def test_a_token_bound_to_a_pod_names_its_node(control_plane: Access) -> None:
+    """The claim that an admission policy needs to hold an agent to its own node is there without any kubelet."""
+    control_plane.request("POST", "/api/v1/nodes", {"metadata": {"name": "token-node"}})
+    spec = {"nodeName": "token-node", "containers": [{"name": "c", "image": "none"}]}
+    _, pod = control_plane.request(
+        "POST", "/api/v1/namespaces/default/pods", {"metadata": {"name": "token-pod"}, "spec": spec}
+    )
+    config = control_plane.kubeconfig_for_service_account("default", "default", pod)
+    extra = "jsonpath={.status.userInfo.extra.authentication\\.kubernetes\\.io/node-name}"
+    assert '["token-node"]' == kubectl(config, "auth", "whoami", "-o", extra).stdout
+
+
 def test_private_files_are_private(control_plane: Access) -> None:
     """Nobody else on the machine can read keys or kubeconfigs."""
     assert 0o700 == control_plane.directory.stat().st_mode & 0o777
@@ -138,6 +166,15 @@ def test_detached_lives_as_long_as_the_named_process(programs: Programs) -> None
         finally:
             anchor.kill()
     assert_nothing_left(access.directory)
+
+
+def test_etcd_and_api_server_are_enough(programs: Programs, tmp_path: Path) -> None:
+    """With nothing but what setup-envtest brings the API is served, and pods can be created."""
+    for name in ("etcd", "kube-apiserver"):
+        (tmp_path / name).symlink_to(programs.path(name))
+    body = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "none"}]}}
+    with ControlPlane(Programs(tmp_path)) as plane:
+        assert 201 == plane.access.request("POST", "/api/v1/namespaces/default/pods", body)[0]
 
 
 @pytest.fixture

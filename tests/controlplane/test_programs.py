@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -148,6 +150,35 @@ class TestBuild:
         executable(target / "etcd")
         build.build(checkout(tmp_path / "src"), target, nothing_to_report, environ)
         assert not (tmp_path / "calls").exists()
+
+    def test_leftovers_of_a_killed_builder_are_removed(self, tmp_path: Path, environ: dict[str, str]) -> None:
+        """Scratch directories of builders that were killed do not pile up in the cache."""
+        target = tmp_path / "cache" / "key"
+        executable(target.parent / "building-x" / "kube")
+        executable(target.parent / "installing-x" / "go")
+        build.build(checkout(tmp_path / "src"), target, lambda *_: None, environ)
+        assert {"key", "lock"} == {entry.name for entry in target.parent.iterdir()}
+
+    def test_one_builder_at_a_time(self, tmp_path: Path, environ: dict[str, str]) -> None:
+        """While another process holds the lock, one waits and says so; then it builds if there still is nothing."""
+        target = tmp_path / "cache" / "key"
+        target.parent.mkdir()
+        said = threading.Event()
+        texts: list[str] = []
+
+        def report(text: str, _done: int, _total: int) -> None:
+            texts.append(text)
+            said.set()
+
+        work = threading.Thread(target=build.build, args=(checkout(tmp_path / "src"), target, report, environ))
+        with (target.parent / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            work.start()
+            assert said.wait(20)
+            assert not (tmp_path / "calls").exists()
+        work.join(20)
+        assert "waiting for another process that is building the control plane" == texts[0]
+        assert (target / "etcd").exists()
 
     def test_old_go_is_not_used_and_the_error_says_what_to_install(
         self, tmp_path: Path, environ: dict[str, str], monkeypatch: pytest.MonkeyPatch

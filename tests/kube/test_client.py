@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import socket
 import threading
@@ -13,12 +14,15 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+import yaml
 from kubernetes.client import Configuration
+from kubernetes.config import incluster_config
 
 from mig_manager.kube import client, errors
 from mig_manager.kube.client import KubernetesCluster
 from mig_manager.kube.kinds import LEASE, MIG_NODE, NODE, POD
 from mig_manager.kube.port import PatchType
+from mig_manager.sim.controlplane.access import Access
 
 
 @dataclass
@@ -217,6 +221,22 @@ def test_missing_kubeconfig_is_said(tmp_path: Path) -> None:
     """A kubeconfig that is not there is an error with its path."""
     with pytest.raises(errors.ForbiddenError, match=f"^reading kubeconfig {tmp_path}/none: "):
         KubernetesCluster.from_kubeconfig("test", tmp_path / "none")
+
+
+def test_a_pod_is_its_service_account(control_plane: Access, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a pod the client speaks as the ServiceAccount whose token is mounted, to the address in the environment."""
+    config = yaml.safe_load(control_plane.kubeconfig_for_service_account("default", "default").read_text())
+    (tmp_path / "token").write_text(config["users"][0]["user"]["token"])
+    authority = config["clusters"][0]["cluster"]["certificate-authority-data"]
+    (tmp_path / "ca.crt").write_bytes(base64.b64decode(authority))
+    monkeypatch.setattr(incluster_config, "SERVICE_TOKEN_FILENAME", str(tmp_path / "token"))
+    monkeypatch.setattr(incluster_config, "SERVICE_CERT_FILENAME", str(tmp_path / "ca.crt"))
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", control_plane.server.rpartition(":")[2])
+    cluster = KubernetesCluster.in_cluster("test")
+    with pytest.raises(errors.ForbiddenError, match='"system:serviceaccount:default:default" cannot list resource'):
+        cluster.list(NODE)
+    cluster.close()
 
 
 def test_outside_of_a_pod_there_is_no_service_account(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,21 +6,25 @@ Everything is in files of one directory, so that several processes can share one
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
+import re
+import secrets
 import ssl
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from http.client import HTTPException, HTTPSConnection
 from pathlib import Path
 from typing import Any
 
 from mig_manager.sim.controlplane.errors import ControlPlaneError
-from mig_manager.sim.controlplane.pki import Authority, Pair
+from mig_manager.sim.controlplane.pki import Authority
 
 REQUEST_TIMEOUT_S = 10.0
 ESTABLISH_TIMEOUT_S = 30.0
 POLL_S = 0.05
+TOKEN_LIFETIME_S = 24 * 3600
 ADMIN_GROUP = "system:masters"
 CRD_PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
@@ -56,18 +60,46 @@ class Access:
 
     def kubeconfig_for(self, user: str, groups: Sequence[str] = ()) -> Path:
         """A kubeconfig for any user; what the user may do is for RBAC to say."""
-        name = user.replace("/", "_").replace(":", "_")
-        path = self.directory / f"{name}.kubeconfig"
+        digest = hashlib.sha256("\0".join((user, *groups)).encode()).hexdigest()[:8]
+        path = self.directory / f"{_file_name(user)}-{digest}.kubeconfig"
         if not path.exists():
-            self._write_kubeconfig(path, self._authority.client(name, user, groups))
+            client = self._authority.client(_unique(_file_name(user)), user, groups)
+            self._write_kubeconfig(
+                path,
+                {
+                    "client-certificate-data": _embedded(client.certificate),
+                    "client-key-data": _embedded(client.key),
+                },
+            )
         return path
 
-    def _write_kubeconfig(self, path: Path, client: Pair) -> None:
-        def embedded(file: Path) -> str:
-            return base64.b64encode(file.read_bytes()).decode()
+    def kubeconfig_for_service_account(self, namespace: str, name: str, pod: Mapping[str, Any] | None = None) -> Path:
+        """A kubeconfig with a fresh token of a ServiceAccount, as a pod would have it.
 
-        cluster = {"server": self.server, "certificate-authority-data": embedded(self._authority.pair.certificate)}
-        user = {"client-certificate-data": embedded(client.certificate), "client-key-data": embedded(client.key)}
+        With ``pod`` (an object as the API shows it) the token is bound to it; if the pod is on a node, the token then
+        carries the node's name, which admission policies can check.
+        """
+        spec: dict[str, Any] = {"expirationSeconds": TOKEN_LIFETIME_S}
+        if pod is not None:
+            metadata = pod["metadata"]
+            spec["boundObjectRef"] = {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "name": metadata["name"],
+                "uid": metadata["uid"],
+            }
+        path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token"
+        status, answer = self.request("POST", path, {"spec": spec})
+        if status != HTTP_CREATED:
+            text = f"creating a token for ServiceAccount {namespace}/{name}: {status}: {answer.get('message')}"
+            raise ControlPlaneError(text)
+        file = self.directory / f"{_unique(_file_name(f'{namespace}-{name}'))}.kubeconfig"
+        self._write_kubeconfig(file, {"token": answer["status"]["token"]})
+        return file
+
+    def _write_kubeconfig(self, path: Path, user: Mapping[str, str]) -> None:
+        authority = _embedded(self._authority.pair.certificate)
+        cluster = {"server": self.server, "certificate-authority-data": authority}
         document = {
             "apiVersion": "v1",
             "kind": "Config",
@@ -76,9 +108,12 @@ class Access:
             "contexts": [{"name": "mig-manager", "context": {"cluster": "mig-manager", "user": "user"}}],
             "current-context": "mig-manager",
         }
-        path.touch(mode=0o600)
+        # Another process that shares the control plane sees the whole file or none.
+        scratch = path.with_name(_unique(path.name))
+        scratch.touch(mode=0o600)
         # JSON is YAML, and needs no library.
-        path.write_text(json.dumps(document, indent=2))
+        scratch.write_text(json.dumps(document, indent=2))
+        scratch.replace(path)
 
     def request(
         self, method: str, path: str, body: object = None, timeout_s: float = REQUEST_TIMEOUT_S
@@ -88,7 +123,7 @@ class Access:
         An answer that is not JSON (``/readyz`` says ``ok``) comes back as text.
         """
         if self._context is None:
-            admin = self._authority.client("runner", "admin", (ADMIN_GROUP,))
+            admin = self._authority.client(_unique("runner"), "admin", (ADMIN_GROUP,))
             self._context = ssl.create_default_context(cafile=str(self._authority.pair.certificate))
             self._context.load_cert_chain(admin.certificate, admin.key)
         connection = HTTPSConnection("127.0.0.1", self._port, timeout=timeout_s, context=self._context)
@@ -121,6 +156,18 @@ class Access:
 
     def _serves(self, path: str) -> bool:
         return self.request("GET", path)[0] == HTTP_OK
+
+
+def _embedded(file: Path) -> str:
+    return base64.b64encode(file.read_bytes()).decode()
+
+
+def _file_name(text: str) -> str:
+    return re.sub(r"[^A-Za-z0-9.-]", "_", text)
+
+
+def _unique(name: str) -> str:
+    return f"{name}-{secrets.token_hex(4)}"
 
 
 def wait_until(

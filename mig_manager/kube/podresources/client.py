@@ -33,6 +33,10 @@ class KubeletUnreachableError(PodResourcesError):
     """Nobody listens on the socket, or not in time. Worth trying again: a kubelet that restarts is away for a while."""
 
 
+class _PodUnknownError(PodResourcesError):
+    """The kubelet knows no such pod. It has no code of its own for that, only words (Get in server_v1.go)."""
+
+
 class PodResources:
     """The PodResources API of the kubelet behind ``socket``; close it, or use it in a ``with`` block."""
 
@@ -65,11 +69,8 @@ class PodResources:
         request = pb.GetPodResourcesRequest(pod_name=name, pod_namespace=namespace)
         try:
             answer = self._call("Get", request, pb.GetPodResourcesResponse.FromString)
-        except PodResourcesError as error:
-            # The kubelet answers with a plain error; only its text tells (server_v1.go, Get).
-            if "not found" in str(error):
-                return None
-            raise
+        except _PodUnknownError:
+            return None
         return _pod(answer.pod_resources)
 
     def close(self) -> None:
@@ -96,9 +97,11 @@ class PodResources:
         try:
             return call(request, timeout=self.deadline_s)
         except grpc.RpcError as error:
-            code, details = error.code(), error.details()
+            code, details = error.code(), error.details() or ""
             kind = PodResourcesError
-            if code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
+            if code is grpc.StatusCode.UNKNOWN and details.endswith("not found"):
+                kind = _PodUnknownError
+            elif code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
                 kind = KubeletUnreachableError
             raise kind(f"{asking}: {details or code.name}") from error
 

@@ -53,7 +53,9 @@ class Registry:
         except grpc.RpcError as error:
             context.abort(grpc.StatusCode.UNKNOWN, f"failed to get device plugin options: {error.details()}")
         with self._lock:
-            self._watched = [p for p in self._watched if p.alive]
+            for ended in [p for p in self._watched if not p.alive]:
+                ended.stop()
+                self._watched.remove(ended)
             self._watched.append(plugin)
         return pb.Empty()
 
@@ -82,9 +84,10 @@ class _Plugin:
         return self._thread.is_alive()
 
     def stop(self) -> None:
-        """Follow it no longer."""
+        """Follow it no longer, and ask it nothing any more."""
         self._watch.cancel()
         self._thread.join()
+        self._channel.close()
 
     def preferred(self, available: list[str], must_include: list[str], size: int) -> list[str]:
         """Ask the plugin, if it wants to be asked."""
@@ -95,8 +98,8 @@ class _Plugin:
         )
         try:
             answer = self._stub.preferred(pb.PreferredAllocationRequest(container_requests=[wanted]))
-        except grpc.RpcError as error:
-            raise AllocationError(f"rpc error: code = {error.code().name} desc = {error.details()}") from error
+        except (grpc.RpcError, ValueError) as error:
+            raise _refusal(error) from error
         return list(answer.container_responses[0].deviceIDs)
 
     def allocate(self, devices: list[str]) -> None:
@@ -104,8 +107,8 @@ class _Plugin:
         wanted = pb.ContainerAllocateRequest(devices_ids=devices)
         try:
             self._stub.allocate(pb.AllocateRequest(container_requests=[wanted]))
-        except grpc.RpcError as error:
-            raise AllocationError(f"rpc error: code = {error.code().name} desc = {error.details()}") from error
+        except (grpc.RpcError, ValueError) as error:
+            raise _refusal(error) from error
 
     def _follow(self, watch: Watch) -> None:
         try:
@@ -115,4 +118,10 @@ class _Plugin:
             pass  # this is how every stream ends, whoever ended it
         finally:
             self._devices.disconnect(self._resource, self)
-            self._channel.close()
+
+
+def _refusal(error: grpc.RpcError | ValueError) -> AllocationError:
+    """What went wrong in the words of Go's gRPC, as the kubelet reports it."""
+    if isinstance(error, grpc.RpcError):
+        return AllocationError(f"rpc error: code = {error.code().name} desc = {error.details()}")
+    return AllocationError(f"rpc error: code = CANCELED desc = {error}")  # the channel was closed meanwhile

@@ -54,6 +54,10 @@ types: setup ## types: mypy strict on package and tests
 contracts: setup ## import contracts: which package may know which
 	@$(BIN)/lint-imports --no-cache
 
+.PHONY: docs
+docs: setup ## generate docs/profiles.md, its pictures and docs/cli.md
+	@$(BIN)/python -m mig_manager.cli.docs docs
+
 .PHONY: format
 format: setup ## rewrite the sources in the project's style
 	@$(BIN)/ruff check --fix --exit-zero --quiet .

@@ -173,18 +173,9 @@ def _simulated_reset(machine: Machine) -> Reset:
 
 
 def _exported(state: str) -> View:
-    from mig_manager.api.yaml_reader import read_documents
-    from mig_manager.cli.state_document import read_machine
-    from mig_manager.geometry.errors import LayoutError
+    from mig_manager.cli.state_document import parse_machine
 
     source = "standard input" if state == "-" else state
     with bad_input():
         text = sys.stdin.read() if state == "-" else Path(state).read_text(encoding="utf-8")
-        try:
-            documents = list(read_documents(text))
-        except LayoutError as error:
-            raise error.at(source) from None
-        if len(documents) != 1:
-            raise LayoutError("InvalidState", f"{len(documents)} documents instead of one", path=source)
-        cards, holders = read_machine(documents[0].value, source)
-        return View(cards, holders)
+        return View(*parse_machine(text, source))

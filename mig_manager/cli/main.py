@@ -25,8 +25,8 @@ A machine is the one the command runs on (through NVML), a simulated one (--sim 
 
 \b
 Examples:
-  mig-manager plan --gpu A100-SXM4-80GB*8 --profile all-balanced
-  mig-manager sim create box.sim --gpu A100-SXM4-80GB*2 --mig
+  mig-manager plan --gpu 'A100-SXM4-80GB*8' --profile all-balanced
+  mig-manager sim create box.sim --gpu 'A100-SXM4-80GB*2' --mig
   mig-manager apply --sim box.sim --profile all-1g.10gb
   mig-manager inspect --sim box.sim
 

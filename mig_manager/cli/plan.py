@@ -17,7 +17,7 @@ The plan evicts the fewest users, then destroys the fewest slices; or it says wh
 
 \b
 Examples:
-  mig-manager plan --gpu A100-SXM4-80GB*8 --profile all-balanced
+  mig-manager plan --gpu 'A100-SXM4-80GB*8' --profile all-balanced
   mig-manager plan --gpu A100-SXM4-80GB --gpu A30 -f layout.yaml
   mig-manager plan -f mig-parted.yaml --profile custom-config
   mig-manager export | ssh admin-host mig-manager plan --from - --profile all-1g.10gb -o json

@@ -34,7 +34,7 @@ def sim() -> None:
 
     \b
     Examples:
-      mig-manager sim create box.sim --gpu A100-SXM4-80GB*2 --gpu A30 --mig
+      mig-manager sim create box.sim --gpu 'A100-SXM4-80GB*2' --gpu A30 --mig
       mig-manager sim hold box.sim --gpu 0 --start 4
       mig-manager sim reboot box.sim
       mig-manager sim fault box.sim --function nvmlGpuInstanceDestroy --code IN_USE --call 2

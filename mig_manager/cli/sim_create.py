@@ -28,8 +28,8 @@ def create(file: str, gpus: tuple[str, ...], mig: bool, force: bool) -> None:
 
     \b
     Examples:
-      mig-manager sim create box.sim --gpu A100-SXM4-80GB*2 --gpu A30
-      mig-manager sim create box.sim --gpu H100-SXM5-80GB*8 --mig --force
+      mig-manager sim create box.sim --gpu 'A100-SXM4-80GB*2' --gpu A30
+      mig-manager sim create box.sim --gpu 'H100-SXM5-80GB*8' --mig --force
     """
     from pathlib import Path
 

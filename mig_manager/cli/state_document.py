@@ -6,11 +6,14 @@ once), what lies on them and who uses it. The same document gives the same plan 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from mig_manager.api.yaml_reader import read_documents
 from mig_manager.cli.state_reader import Node
 from mig_manager.geometry.cards import ModeChange
+from mig_manager.geometry.errors import LayoutError
 from mig_manager.geometry.names import SliceName
 from mig_manager.geometry.profiles import ComputeProfile, Engines, GpuInstanceProfile, Placement, ProfileTable
 from mig_manager.geometry.state import Card, ComputeInstance, GpuInstance, Holder, Holders, SliceKey
@@ -50,6 +53,22 @@ def read_machine(document: object, source: str) -> tuple[tuple[Card, ...], Holde
         cards.append(card)
         holders.update(_read_holders(node, card))
     return tuple(cards), holders
+
+
+def parse_machine(text: str, source: str) -> tuple[tuple[Card, ...], Holders]:
+    """Read the text of a document, JSON or YAML; LayoutError (InvalidYAML, InvalidState) naming ``source``."""
+    try:
+        # JSON first: it writes a character outside the basic plane as two escapes, which YAML does not join.
+        return read_machine(json.loads(text), source)
+    except json.JSONDecodeError:
+        pass
+    try:
+        documents = [document.value for document in read_documents(text)]
+    except LayoutError as error:
+        raise error.at(source) from None
+    if len(documents) != 1:
+        raise LayoutError("InvalidState", f"{len(documents)} documents instead of one", path=source)
+    return read_machine(documents[0], source)
 
 
 def _free_name(model: str, taken: Any) -> str:  # noqa: ANN401 - any collection of names

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from mig_manager.sim.controlplane.access import Access
 from mig_manager.sim.controlplane.programs import Programs, find
@@ -18,6 +19,13 @@ from mig_manager.sim.controlplane.progress import shown
 from mig_manager.sim.controlplane.runner import ControlPlane
 
 CRDS = sorted((Path(__file__).parent.parent / "crds").glob("*.yaml"))
+
+# Time limits per example say more about the machine than about the code. "quick" is for runs that repeat the whole
+# suite many times, "thorough" for a search after a change: pytest --hypothesis-profile=thorough
+settings.register_profile("standard", deadline=None)
+settings.register_profile("quick", deadline=None, max_examples=25, derandomize=True, database=None)
+settings.register_profile("thorough", deadline=None, max_examples=3000)
+settings.load_profile("standard")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

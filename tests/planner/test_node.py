@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import permutations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mig_manager.geometry.layout import GpuEntry, Layout, Match, MigMode
@@ -304,7 +304,6 @@ def test_layouts_that_the_device_plugin_cannot_advertise_are_refused(
     assert reason == (plan.reason.reason if plan.reason else None)
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_counted_entries_are_assigned_as_a_brute_force_would(data: st.DataObject) -> None:
     """Over all assignments of cards to entries, the plan's cost is the least."""

@@ -9,7 +9,7 @@ Every call either answers within the implementation's time limit or raises; ever
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Protocol
@@ -55,6 +55,15 @@ class Cluster(Protocol):
 
     def list(self, kind: Kind, namespace: str | None = None, *, labels: str = "", fields: str = "") -> Listing:
         """Read all objects that match the label and field selectors, page by page; no namespace means all."""
+        ...
+
+    def pages(
+        self, kind: Kind, namespace: str | None = None, *, labels: str = "", fields: str = ""
+    ) -> Iterator[Listing]:
+        """As ``list``, one page after the other, for a caller that keeps little of what may be 5,000 objects.
+
+        All pages are true at the same version. GoneError when they outlived what the server keeps: start anew.
+        """
         ...
 
     def create(self, kind: Kind, body: Mapping[str, Any], namespace: str | None = None) -> Object:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -89,6 +89,12 @@ class MemoryCluster:
             return Listing(tuple(found), str(self.store.resource_version))
 
         return self._do(Call("list", kind, "", namespace), read)
+
+    def pages(
+        self, kind: Kind, namespace: str | None = None, *, labels: str = "", fields: str = ""
+    ) -> Iterator[Listing]:
+        """Read all objects that match, as one page."""
+        yield self.list(kind, namespace, labels=labels, fields=fields)
 
     def create(self, kind: Kind, body: Mapping[str, Any], namespace: str | None = None) -> Object:
         """Create an object."""

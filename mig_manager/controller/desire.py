@@ -1,0 +1,42 @@
+"""What a node shall look like: from a MIGConfig and a profile's name to ``spec.desired``."""
+
+from __future__ import annotations
+
+from mig_manager.api.catalog import choose
+from mig_manager.api.layout import layout_hash
+from mig_manager.api.migconfig import MIGConfig
+from mig_manager.api.mignode import Desired
+from mig_manager.geometry.errors import LayoutError
+
+ERROR_LIMIT = 1024
+"""``spec.desired.error`` takes no more characters."""
+
+
+class Wishes:
+    """What one version of a MIGConfig wants of its nodes, worked out once per profile and not once per node."""
+
+    def __init__(self, config: MIGConfig) -> None:
+        self.config = config
+        self._by_profile: dict[str, Desired] = {}
+
+    def of(self, profile: str) -> Desired:
+        """The wish for a node with that profile."""
+        if profile not in self._by_profile:
+            self._by_profile[profile] = desired(self.config, profile)
+        return self._by_profile[profile]
+
+
+def desired(config: MIGConfig, profile: str) -> Desired:
+    """The ``spec.desired`` of a node with that profile.
+
+    The MIGConfig's own profiles go before shipped ones, those before derived ones; derived names are resolved by the
+    node's cards, so every name of the right form is taken. A name that nobody knows becomes an ``error``, which the
+    node and not the pool has to bear. The hash is over layout and strategy: equal hashes want the same.
+    """
+    try:
+        layout = choose(profile, config.profiles)
+    except LayoutError as problem:
+        text = f"{problem.reason}: {problem}"[:ERROR_LIMIT]
+        return Desired(config.name, config.generation, profile, "", None, config.strategy, text)
+    found = layout_hash(layout, config.strategy)
+    return Desired(config.name, config.generation, profile, found, layout, config.strategy)

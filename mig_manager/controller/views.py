@@ -1,0 +1,79 @@
+"""One node of a pool as the decisions see it, and what its state amounts to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from mig_manager.api.migconfig import MIGConfig
+from mig_manager.api.mignode import Desired
+from mig_manager.controller.records import MIGNodeRecord
+from mig_manager.planner.plan import Impact
+
+NO_AGENT = "NoAgent"
+NOT_RESPONDING = "AgentNotResponding"
+IMPACT = "ImpactNotAllowed"
+
+PATIENCE_S = 60.0
+"""For how long an answer is waited for: then a slot that was not taken up is revoked, and an agent counts as away."""
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """Why a node cannot have its layout without somebody's help: one CamelCase word, and the same for people."""
+
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A node of a pool.
+
+    ``unavailable`` is whether the node is unavailable anyway, as far as the controller can judge: not Ready, cordoned
+    by somebody else, or short of slices. ``agent`` says why no answer can be expected from there (NoAgent,
+    AgentNotResponding), since ``silent_s`` seconds, and is empty when one can. ``asked_s`` is for how many seconds the
+    present grant stands, as far as this process knows.
+    """
+
+    record: MIGNodeRecord
+    wish: Desired
+    unavailable: bool = False
+    agent: str = ""
+    silent_s: float = 0.0
+    asked_s: float = 0.0
+
+    @property
+    def name(self) -> str:
+        """The node's name."""
+        return self.record.name
+
+    @property
+    def planned(self) -> bool:
+        """Whether the agent has said what the present wish would take."""
+        return self.record.plan is not None and self.record.plan.hash == self.wish.hash
+
+    @property
+    def in_place(self) -> bool:
+        """Whether the wanted layout is on the cards, so that nothing is left to be done."""
+        return self.record.plan is not None and self.planned and self.record.plan.applied
+
+    def obstacle(self, config: MIGConfig) -> Obstacle | None:
+        """What is in the way whoever's turn it is: an unknown profile, no feasible plan, or one that harms too much."""
+        if self.wish.error:
+            reason, _, text = self.wish.error.partition(": ")
+            return Obstacle(reason, text)
+        plan = self.record.plan
+        if plan is None or not self.planned:
+            return None
+        if plan.reason or plan.impact is None:
+            return Obstacle(plan.reason or "NotFeasible", plan.message or "there is no plan for this node")
+        limit = config.disruption.max_impact
+        if Impact(plan.impact).rank > Impact(limit).rank:
+            return Obstacle(IMPACT, f"it takes {plan.impact}, and maxImpact is {limit}")
+        return None
+
+    def resting(self, now: datetime) -> bool:
+        """Whether the last attempt asked for time before the next one, and it is not over."""
+        state = self.record.state
+        return state is not None and state.not_before is not None and now < state.not_before

@@ -89,6 +89,17 @@ def test_ids_count_from_the_lowest_free() -> None:
     assert 0 == again.placement.start  # the second one was there, to keep a 2c possible
 
 
+def test_mig_indices_follow_the_ids_also_after_a_gap_was_filled() -> None:
+    """A compute instance that got a lower id later comes before those with higher ids."""
+    with seen(A100):
+        instance = create_at(gpu(), 9, 0, 4)
+        created = [pynvml.nvmlGpuInstanceCreateComputeInstance(instance, 0) for _ in range(3)]
+        pynvml.nvmlComputeInstanceDestroy(created[0])
+        pynvml.nvmlGpuInstanceCreateComputeInstance(instance, 0)
+        devices = [pynvml.nvmlDeviceGetMigDeviceHandleByIndex(gpu(), index) for index in range(3)]
+        assert [0, 1, 2] == [pynvml.nvmlDeviceGetComputeInstanceId(d) for d in devices]
+
+
 def test_4c_and_3c_share_a_7g() -> None:
     """Explicit placements are taken literally and do not overlap."""
     with seen(A100):

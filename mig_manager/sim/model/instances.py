@@ -16,6 +16,7 @@ from mig_manager.sim.model.placing import (
     engines_allow,
     free_placements,
     gpu_instance_id,
+    has_extension,
     occupied_units,
 )
 from mig_manager.sim.model.state import CardState, GpuInstanceState, MachineState
@@ -74,10 +75,8 @@ def remaining_capacity(store: Store, device: AnyDeviceKey, profile_id: int) -> i
     lookup.require_root(state)
     if not _allowed(state, card, profile):
         return 0
-    limit = profile.instance_count - sum(i.profile_id == profile.id for i in card.instances)
-    if profile.attributes.startswith("+me"):
-        limit = min(limit, 1)
-    return min(limit, capacity(profile.placements, _occupied(card)))
+    room = capacity(profile.placements, _occupied(card))
+    return min(room, 1) if has_extension(profile) else room
 
 
 def create(store: Store, device: AnyDeviceKey, profile_id: int, placement: Placement | None = None) -> GpuInstanceKey:
@@ -98,7 +97,7 @@ def place(
     IN_USE while processes hold memory of the card as a whole and it has no instance yet: the first one takes the
     memory over.
     """
-    if not card.instances and any(c.gpu_instance is None and c.memory_mib for c in card.clients):
+    if not card.instances and any(c.memory_mib for c in card.clients):
         raise NvmlFault(NvmlCode.IN_USE)
     occupied = _occupied(card)
     free = free_placements(profile.placements, occupied)

@@ -28,9 +28,12 @@ def free_placements(possible: Iterable[Placement], occupied: int) -> tuple[Place
 
 
 def capacity(possible: Iterable[Placement], occupied: int) -> int:
-    """How many instances fit at most into what is free, if nothing else is created."""
+    """How many instances of one profile fit at most into what is free, if nothing else is created.
+
+    ``possible`` are its placements in ascending order.
+    """
     count = 0
-    for placement in sorted(possible, key=lambda p: p.start + p.size):  # earliest end first is optimal for intervals
+    for placement in possible:  # they are equally large, so from the lowest up is optimal
         if not placement.mask & occupied:
             occupied |= placement.mask
             count += 1
@@ -38,14 +41,12 @@ def capacity(possible: Iterable[Placement], occupied: int) -> int:
 
 
 def engines_allow(profile: GpuInstanceProfile, present: Sequence[GpuInstanceProfile]) -> bool:
-    """Whether the media engines left suffice.
+    """Whether the media engines left suffice; placements alone limit everything else.
 
-    A card has one OFA, so of the media-extension profiles only as many exist as their instance count says, and one
-    in all. A profile with all media engines leaves none: beside it only profiles without exist.
+    A card has one OFA, so at most one instance has a media-extension profile. A profile with all media engines leaves
+    none: beside it only profiles without exist.
     """
-    if sum(p.id == profile.id for p in present) >= profile.instance_count:
-        return False
-    if _has_extension(profile) and any(_has_extension(p) for p in present):
+    if has_extension(profile) and any(has_extension(p) for p in present):
         return False
     if profile.attributes == _ALL_MEDIA:
         return all(p.attributes == _NO_MEDIA for p in present)
@@ -55,13 +56,13 @@ def engines_allow(profile: GpuInstanceProfile, present: Sequence[GpuInstanceProf
 def default_placement(free: Sequence[Placement], every: Sequence[Sequence[Placement]], occupied: int) -> Placement:
     """The place the driver chooses: the one that leaves most possible placements of all profiles, the lowest of equals.
 
-    ``every`` holds the possible placements of each profile. ``free`` must not be empty.
+    ``every`` holds the possible placements of each profile. ``free`` is in ascending order and not empty.
     """
 
     def left(placement: Placement) -> int:
         return sum(len(free_placements(possible, occupied | placement.mask)) for possible in every)
 
-    return max(sorted(free), key=left)
+    return max(free, key=left)
 
 
 def gpu_instance_id(table: ProfileTable, placement: Placement, *, half_swapped: bool) -> int:
@@ -82,5 +83,6 @@ def _ids(units: int, half_swapped: bool) -> dict[Placement, int]:
     return {p: (ids[Placement((p.start + units // 2) % units, p.size)] if p.size < units else 0) for p in ids}
 
 
-def _has_extension(profile: GpuInstanceProfile) -> bool:
+def has_extension(profile: GpuInstanceProfile) -> bool:
+    """Whether it is one of the media-extension profiles, which own the card's OFA."""
     return profile.attributes.startswith("+me")

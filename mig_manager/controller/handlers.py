@@ -67,8 +67,8 @@ def receive(table: Table[Any], process: Process, event: kopf.RawEvent) -> None:
         process.loop.ring()
 
 
-def registry_for(process: Process, settings: Settings) -> kopf.OperatorRegistry:
-    """Kopf's handlers."""
+def registry_for(process: Process, settings: Settings, kubeconfig: Path | None) -> kopf.OperatorRegistry:
+    """Kopf's handlers; they talk to the same cluster as the process."""
     registry = kopf.OperatorRegistry()
     tables: list[tuple[Kind, Table[Any]]] = [
         (MIG_CONFIG, process.store.configs),

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import Any
 
 from mig_manager.geometry.errors import LayoutError
@@ -154,7 +154,7 @@ def _read(name: str) -> dict[str, Any]:
     import yaml
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    text = resources.files("mig_manager.geometry").joinpath(name).read_text(encoding="utf-8")
+    text = Path(__file__).with_name(name).read_text(encoding="utf-8")
     loaded: dict[str, Any] = yaml.load(text, Loader=loader)  # noqa: S506 - both are safe loaders
     return loaded
 

@@ -8,7 +8,6 @@ from mig_manager.geometry.names import SliceName
 from mig_manager.geometry.profiles import Placement, ProfileTable
 from mig_manager.geometry.state import Card, GpuInstance, Holders, holders_of_instance
 from mig_manager.planner.plan import CardPlan
-from mig_manager.planner.target import TargetSlice
 from mig_manager.render.bar import Cell, Word
 from mig_manager.render.look import Role
 
@@ -59,19 +58,6 @@ def cells_planned(plan: CardPlan, holders: Holders) -> list[Cell]:
         words = (*_name(card.table, piece.profile_id), *marks, *_compute(card.table, piece.profile_id, piece.compute))
         cells.append(Cell(piece.placement.start, piece.placement.size, words))
     return with_free_cells(card.table, cells)
-
-
-def cells_of_layout(table: ProfileTable, slices: Sequence[TargetSlice]) -> list[Cell]:
-    """A card that is cut as ``slices`` say, without any marks."""
-    cells = [
-        Cell(
-            s.placement.start,
-            s.placement.size,
-            (*_name(table, s.profile_id), *_compute(table, s.profile_id, s.compute)),
-        )
-        for s in slices
-    ]
-    return with_free_cells(table, cells)
 
 
 def mode_note(card: Card) -> str:

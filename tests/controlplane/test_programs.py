@@ -151,6 +151,24 @@ class TestBuild:
         build.build(checkout(tmp_path / "src"), target, nothing_to_report, environ)
         assert not (tmp_path / "calls").exists()
 
+    def test_interrupt_stops_the_compiler(self, tmp_path: Path, environ: dict[str, str]) -> None:
+        """Ctrl-C in the middle of a build ends Go and leaves no scratch files."""
+        note = tmp_path / "pid"
+        script = f'build) echo $$ > "{note}"; echo fmt; exec sleep 600 ;; x) '
+        executable(tmp_path / "bin" / "go", FAKE_GO.replace("build) ", script))
+        (tmp_path / "bin" / "sleep").symlink_to("/bin/sleep")
+        target = tmp_path / "cache" / "key"
+
+        def interrupt(text: str, done: int, _total: int) -> None:
+            if text == build.COMPILING and done:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            build.build(checkout(tmp_path / "src"), target, interrupt, environ)
+        with pytest.raises(ProcessLookupError):
+            os.kill(int(note.read_text()), 0)
+        assert ["lock"] == [entry.name for entry in target.parent.iterdir()]
+
     def test_leftovers_of_a_killed_builder_are_removed(self, tmp_path: Path, environ: dict[str, str]) -> None:
         """Scratch directories of builders that were killed do not pile up in the cache."""
         target = tmp_path / "cache" / "key"

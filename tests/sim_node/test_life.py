@@ -119,6 +119,37 @@ def test_starting_takes_over_a_node_that_is_there(world: World) -> None:
     assert "True" == ready(world)
 
 
+def test_leftovers_of_a_killed_simulation_end(world: World, tmp_path: Path) -> None:
+    """Processes that nobody looks after any more do not hold slices for ever; those of other people stay."""
+    machine = Machine.create(tmp_path / "machine", ["A100-SXM4-80GB"], mig=True)
+    machine.add_instance(0, "1g.10gb")
+    stranger = machine.hold(0, start=machine.card(0).instances[0].start)
+    with Fleet(MemoryCluster(Store(), "killed"), clock=world.clock) as killed:
+        killed.add("n1", machine).kubelet._surroundings.processes.start("default/p", [machine.card(0).uuid])
+        assert 2 == len(machine.card(0).clients)
+    world.node(machine)
+    assert [stranger] == machine.card(0).clients
+
+
+def test_a_machine_in_a_file_is_shared(world: World, tmp_path: Path) -> None:
+    """Another process that opens the file sees what pods hold, and its changes are what the plugin sees."""
+    machine = Machine.create(tmp_path / "machine", ["A100-SXM4-80GB"], mig=True)
+    other = Machine.open(tmp_path / "machine")
+    other.add_instance(0, "1g.10gb")
+    world.node(machine)
+    world.until_allocatable({SMALL: 1})
+    world.pod("p", container(_1g_10gb=1))
+    world.until_phase("p", "Running")
+    assert ["default/p"] == [c.name for c in other.card(0).clients]
+
+
+def test_a_name_is_used_once(world: World) -> None:
+    """A second node of the same name would take the first one's place."""
+    world.node(world.machine())
+    with pytest.raises(ValueError, match="there is a simulated node n1 already"):
+        world.node(world.machine())
+
+
 def test_nodes_do_not_mix(world: World) -> None:
     """Every node has its own sockets, devices and pods."""
     for index in range(3):

@@ -124,6 +124,17 @@ def test_bound_but_not_admitted(world: World) -> None:
     assert busy(machine)
 
 
+def test_only_some_pods_can_be_held_back(world: World) -> None:
+    """Who needs the window for one pod lets the others, the plugin's above all, go on."""
+    node = world.node(machine_with(world, "1g.10gb"))
+    node.hold_admission(lambda pod: pod["metadata"]["name"] == "p")
+    world.until_allocatable({SMALL: 1})
+    world.pod("p", container())
+    world.pod("q", container())
+    world.until_phase("q", "Running")
+    assert "Pending" == world.phase("p")
+
+
 def test_a_pod_deleted_before_admission_never_starts(world: World) -> None:
     """What is deleted inside the window just goes."""
     node = world.node(machine_with(world, "1g.10gb"))

@@ -6,7 +6,7 @@ container name, gate label and toleration are what an agent finds on a real clus
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from mig_manager.kube.port import Object
@@ -26,8 +26,13 @@ _PLUGIN_CONTAINERS = ("nvidia-device-plugin", "nvidia-device-plugin-ctr")
 _STRATEGY_VARIABLE = "MIG_STRATEGY"
 
 
-def device_plugin_daemon_set(strategy: Strategy, namespace: str = OPERATOR_NAMESPACE) -> Object:
-    """The device plugin's DaemonSet; what its pods run is the simulated plugin."""
+def device_plugin_daemon_set(
+    strategy: Strategy, namespace: str = OPERATOR_NAMESPACE, only: Mapping[str, str] | None = None
+) -> Object:
+    """The device plugin's DaemonSet; what its pods run is the simulated plugin.
+
+    ``only`` are labels that its nodes must have besides the gate: two plugins on one node fight for its sockets.
+    """
     labels = {"app": PLUGIN_DAEMON_SET}
     return {
         "apiVersion": "apps/v1",
@@ -38,7 +43,7 @@ def device_plugin_daemon_set(strategy: Strategy, namespace: str = OPERATOR_NAMES
             "template": {
                 "metadata": {"labels": labels},
                 "spec": {
-                    "nodeSelector": {PLUGIN_GATE: "true"},
+                    "nodeSelector": {PLUGIN_GATE: "true", **(only or {})},
                     "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}],
                     "containers": [
                         {

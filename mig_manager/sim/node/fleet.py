@@ -66,8 +66,13 @@ class Fleet:
         labels: Mapping[str, str] | None = None,
         taints: Sequence[Mapping[str, str]] = (),
     ) -> SimulatedNode:
-        """Start another node. ``labels`` come on top of those that the GPU operator gives a node."""
+        """Start another node. ``labels`` come on top of those that the GPU operator gives a node.
+
+        ValueError when there is one of that name already.
+        """
         with self._lock:
+            if name in self._nodes:
+                raise ValueError(f"there is a simulated node {name} already")
             node = SimulatedNode(
                 name,
                 self.directory / str(len(self._nodes)),
@@ -78,8 +83,8 @@ class Fleet:
                 labels={**node_labels(strategy), **(labels or {})},
                 taints=taints,
             )
-            node.start()
             self._nodes[name] = node
+            node.start()
             return node
 
     def __getitem__(self, name: str) -> SimulatedNode:

@@ -26,11 +26,16 @@ from mig_manager.sim.node.program import Program
 from mig_manager.sim.node.registration import Registry
 
 
+def nothing(_: Object) -> bool:
+    """No pod."""
+    return False
+
+
 class Kubelet:
     """The kubelet of the node ``name``, with its files under ``root``.
 
-    ``holds_admission`` set to true keeps it from seeing newly bound pods: the window in which a pod is bound, but
-    nobody on the node knows of it.
+    Pods of which ``overlooks`` is true it does not see until they are admitted: that is the window in which a pod is
+    bound, but nobody on the node knows of it.
     """
 
     def __init__(  # noqa: PLR0913 - what a node consists of
@@ -46,7 +51,7 @@ class Kubelet:
         self.name = name
         self.device_plugins = root / "device-plugins"
         self.pod_resources = root / "pod-resources"
-        self.holds_admission = False
+        self.overlooks: Callable[[Object], bool] = nothing
         self.ip = "127.0.0.1"
         self.devices = DeviceManager(clock, seed=name)
         self._cluster = cluster
@@ -74,6 +79,10 @@ class Kubelet:
         if self._server is not None:
             self._server.stop()
             self._server = None
+
+    def end_leftovers(self) -> None:
+        """End the processes of a former simulation of this machine, which nobody looks after any more."""
+        self._surroundings.processes.end_leftovers()
 
     def lose_power(self) -> None:
         """End every process of the node at once; only what was written to disk, the allocations, is remembered."""
@@ -121,7 +130,7 @@ class Kubelet:
         if pod_spec.is_leaving(pod):
             self._remove(pod)
             return
-        if pod_spec.is_finished(pod) or self.holds_admission:
+        if pod_spec.is_finished(pod) or self.overlooks(pod):
             return
         rejection = admit(pod, self.devices)
         if rejection is None:

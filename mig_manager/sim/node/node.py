@@ -12,7 +12,7 @@ from mig_manager.kube.kinds import NODE, POD, Kind
 from mig_manager.kube.port import Cluster, Object, PatchType
 from mig_manager.sim.model.machine import Machine
 from mig_manager.sim.node import clients
-from mig_manager.sim.node.kubelet import Kubelet
+from mig_manager.sim.node.kubelet import Kubelet, nothing
 from mig_manager.sim.node.plugin import DevicePlugin
 from mig_manager.sim.node.pod_status import differs, timestamp
 
@@ -51,8 +51,12 @@ class SimulatedNode:
         self.kubelet = self._new_kubelet()
 
     def start(self) -> None:
-        """Register the Node, or take over the one that is there, and start the kubelet."""
+        """Register the Node, or take over the one that is there, and start the kubelet.
+
+        What a simulation that was killed left running on the machine ends first, as with a power failure.
+        """
         with self._lock:
+            self.kubelet.end_leftovers()
             self._register()
             self.kubelet.start()
 
@@ -72,15 +76,15 @@ class SimulatedNode:
 
     # -- what can happen to a node --
 
-    def hold_admission(self) -> None:
-        """Keep the kubelet from seeing pods that are bound from now on."""
+    def hold_admission(self, which: Callable[[Object], bool] = lambda _: True) -> None:
+        """Keep the kubelet from seeing pods that are bound from now on: all, or ``which``."""
         with self._lock:
-            self.kubelet.holds_admission = True
+            self.kubelet.overlooks = which
 
     def release_admission(self) -> None:
-        """Let the kubelet see them again."""
+        """Let the kubelet see all pods again."""
         with self._lock:
-            self.kubelet.holds_admission = False
+            self.kubelet.overlooks = nothing
 
     def restart_kubelet(self) -> None:
         """Restart the kubelet: plugin sockets are wiped, running pods go on."""

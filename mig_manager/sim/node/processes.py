@@ -50,6 +50,10 @@ class Processes:
                 card.clients.append(Client(pid, name, instance, compute, _MEMORY_MIB))
         return pids
 
+    def end_leftovers(self) -> None:
+        """End every process of a simulated pod on the machine, whoever started it."""
+        self.end({c.pid for card in self.machine.read().cards for c in card.clients if c.pid >= FIRST_PID})
+
     def end(self, pids: Iterable[int]) -> None:
         """End processes; those that are gone already are no matter."""
         ending = set(pids)

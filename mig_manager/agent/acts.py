@@ -1,0 +1,153 @@
+"""What several steps do to the Node: cordon, pause, resume, let it back in. Each is one patch that records itself."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from mig_manager.agent import labels
+from mig_manager.agent.clients import must_go, plugin_pods, resume_patch, wanted_pause
+from mig_manager.agent.clients import pause_patch as patch_for
+from mig_manager.agent.context import Context
+from mig_manager.agent.devices import offered
+from mig_manager.agent.names import CORDONED, STARTUP_TAINT, STATE
+from mig_manager.agent.pods import Pod
+from mig_manager.agent.results import CONTINUE, SOON_S, StepResult, Wait
+from mig_manager.kube.errors import ConflictError, NotFoundError
+from mig_manager.kube.kinds import NODE, POD
+from mig_manager.planner.strategy import Strategy
+
+UPDATING = "updating"
+NUDGE_AFTER_S = 60.0
+
+
+def patch_node(ctx: Context, body: Mapping[str, Any]) -> None:
+    """Patch the Node; the context goes on with the answer."""
+    ctx.node = ctx.ports.cluster.patch(NODE, ctx.settings.node, body)
+
+
+def cordon(ctx: Context) -> StepResult:
+    """Make the node unschedulable, unless somebody has; annotation and field are one patch on the Node that was read.
+
+    Rule A4: only under Held, or if that very Node says that it is unavailable anyway.
+    """
+    if ctx.cordon.unschedulable:
+        return CONTINUE
+    hold = ctx.hold
+    held = hold is not None and hold.state == "Held"
+    if not held and not ctx.unavailable:
+        return Wait("NodeAvailable", SOON_S, "the node is available, and no slot is held for taking it out")
+    note = {"grant": hold.id if hold else 0, "since": ctx.now.isoformat(timespec="seconds")}
+    metadata = {
+        "resourceVersion": ctx.node["metadata"]["resourceVersion"],
+        "annotations": {CORDONED: json.dumps(note)},
+        "labels": {STATE: UPDATING},
+    }
+    patch_node(ctx, {"metadata": metadata, "spec": {"unschedulable": True}})
+    return CONTINUE
+
+
+def pause(ctx: Context) -> StepResult:
+    """Send the GPU clients away, with their former labels recorded in the same patch, and wait until they are gone.
+
+    The labels that promise slices go in that patch too: what no plugin offers is not exposed.
+    """
+    clients = ctx.settings.clients
+    paused = wanted_pause(clients, ctx.node, ctx.pods)
+    body = patch_for(paused, ctx.node)
+    if body:
+        present = ctx.node["metadata"].get("labels") or {}
+        body["metadata"]["labels"] |= dict.fromkeys(labels.promises(present))
+        patch_node(ctx, body)
+    there = must_go(clients, paused, ctx.pods)
+    for pod in there:
+        if not pod.leaving and not any(c.gate and c.is_pod(pod) for c in clients):
+            delete_pod(ctx, pod)
+    if there:
+        names = ", ".join(sorted(pod.full_name for pod in there))
+        return Wait("PausingClients", SOON_S, f"waiting for GPU clients to go: {names}")
+    away = [c for c in clients if c.plugin and (c.gate in paused.gates if c.gate else paused.taint)]
+    still = offered(ctx.allocatable)
+    if away and still and ctx.strategy is not Strategy.NONE and not _only_restarted(ctx, paused.restart):
+        return Wait("PausingClients", SOON_S, f"the kubelet still offers {', '.join(sorted(still))}")
+    return CONTINUE
+
+
+def restart_clients(ctx: Context) -> None:
+    """Delete the pods of paused clients that cannot be kept away; their DaemonSets make new ones."""
+    paused = ctx.pause
+    for client in ctx.settings.clients:
+        if paused is not None and client.name in paused.restart:
+            for pod in client.pods(ctx.pods):
+                delete_pod(ctx, pod)
+
+
+def resume(ctx: Context) -> None:
+    """Restore what we paused, and drop the record of it in the same patch."""
+    paused = ctx.pause
+    if paused is not None:
+        patch_node(ctx, resume_patch(paused, ctx.node))
+
+
+def leave(ctx: Context, wanted: Mapping[str, str | None], *, ready: bool) -> None:
+    """Let the node back in: clients resumed, uncordoned if it is our cordon, labels as wanted, all in one patch.
+
+    With ``ready`` the startup taint goes too. Somebody else's cordon stays, whatever our annotation says.
+    """
+    body = resume_patch(ctx.pause, ctx.node) if ctx.pause else {"metadata": {}}
+    metadata = body["metadata"]
+    if ctx.cordon.noted:
+        metadata.setdefault("annotations", {})[CORDONED] = None
+        metadata["resourceVersion"] = ctx.node["metadata"]["resourceVersion"]
+    if ctx.cordon.ours:
+        body.setdefault("spec", {})["unschedulable"] = None
+    if wanted:
+        metadata["labels"] = metadata.get("labels", {}) | dict(wanted)
+    if ready:
+        _untaint(ctx, body)
+    if metadata or "spec" in body:
+        patch_node(ctx, body)
+
+
+def delete_pod(ctx: Context, pod: Pod) -> None:
+    """Ask for exactly this pod's deletion; one that is gone already is as well."""
+    with suppress(NotFoundError, ConflictError):
+        ctx.ports.cluster.delete(POD, pod.name, pod.namespace, uid=pod.uid)
+
+
+def nudge_plugin(ctx: Context) -> None:
+    """Start the device plugin anew when it goes on offering what is no longer there, or not what is.
+
+    It reads the cards only at its start, so slices that somebody changed by hand stay unknown to it. Once for a set of
+    devices and only after a while: a plugin that cannot advertise them is not helped by more of it.
+    """
+    devices = frozenset(d.id for d in ctx.devices)
+    if ctx.kubelet_error or devices == ctx.memory.nudged:
+        return
+    if ctx.memory.waited_s(f"stale {sorted(devices)}", ctx.now) < NUDGE_AFTER_S:
+        return
+    for pod in plugin_pods(ctx.settings.clients, ctx.pods):
+        if pod.ready:
+            delete_pod(ctx, pod)
+            ctx.memory.nudged = devices
+
+
+def startup_tainted(ctx: Context) -> bool:
+    """Whether the node still bears the taint with which it was registered."""
+    return any(t["key"] == STARTUP_TAINT for t in ctx.node.get("spec", {}).get("taints") or ())
+
+
+def _untaint(ctx: Context, body: dict[str, Any]) -> None:
+    if not startup_tainted(ctx):
+        return
+    taints = body.get("spec", {}).get("taints", ctx.node["spec"]["taints"])
+    body.setdefault("spec", {})["taints"] = [t for t in taints if t["key"] != STARTUP_TAINT]
+    body["metadata"]["resourceVersion"] = ctx.node["metadata"]["resourceVersion"]
+
+
+def _only_restarted(ctx: Context, restart: Iterable[str]) -> bool:
+    """Whether a device plugin that cannot be kept away is among the pods here: then the kubelet goes on offering."""
+    here = plugin_pods([c for c in ctx.settings.clients if c.name in set(restart)], ctx.pods)
+    return bool(here)

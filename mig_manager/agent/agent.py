@@ -1,0 +1,89 @@
+"""One agent: a pass over the steps, and the report about it."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+
+from mig_manager.agent import acts
+from mig_manager.agent.context import Context, Memory, Ports, Settings
+from mig_manager.agent.events import announce
+from mig_manager.agent.names import STATE
+from mig_manager.agent.reconciler import Ending, reconcile
+from mig_manager.agent.report import write_status
+from mig_manager.agent.results import AT_ONCE_S, Done, Refuse, StepResult, Wait
+from mig_manager.gpu.journal import JournalError
+from mig_manager.gpu.port import DriverNotReadyError, GpuError
+from mig_manager.kube.errors import ClusterError, ConflictError, TooManyRequestsError
+from mig_manager.kube.podresources.client import PodResourcesError
+
+_log = logging.getLogger(__name__)
+
+API_RETRY_S = 5.0
+
+
+@dataclass
+class Agent:
+    """The agent of one node. ``run_pass`` is called from one thread only."""
+
+    ports: Ports
+    settings: Settings
+    memory: Memory = field(default_factory=Memory)
+
+    def run_pass(self) -> Ending:
+        """One pass from the top, and its report. What the ports raise is an ending too: the next pass tries anew."""
+        ctx = Context(self.ports, self.settings, self.memory, node={}, pods=())
+        try:
+            ending = reconcile(ctx)
+        except (ClusterError, GpuError, JournalError, PodResourcesError) as error:
+            _log.warning("%s: %s", ctx.step, error)
+            ending = Ending(ctx.step, _ending_of(error))
+            if isinstance(error, ClusterError):
+                # What was found is reported when the API answers again; a report now could contradict what is there.
+                return ending
+        try:
+            self._report(ctx, ending)
+        except ClusterError as error:
+            _log.warning("reporting: %s", error)
+            return Ending("report", _ending_of(error))
+        return ending
+
+    def _report(self, ctx: Context, ending: Ending) -> None:
+        if not ctx.node:
+            return
+        labels = ctx.node["metadata"].get("labels") or {}
+        state = state_of(ctx, ending)
+        if ctx.desired is not None and STATE in labels and labels[STATE] != state:
+            acts.patch_node(ctx, {"metadata": {"labels": {STATE: state}}})
+        written = write_status(ctx, ending)
+        if written is not None:
+            announce(ctx, *written)
+
+
+def state_of(ctx: Context, ending: Ending) -> str:
+    """The node in one word, for its label."""
+    if ctx.hold is not None or ctx.ours:
+        return acts.UPDATING
+    if isinstance(ending.result, Done):
+        return "ready"
+    reason = getattr(ending.result, "reason", "")
+    if reason == "NotAdvertised":
+        return "degraded"
+    grant = ctx.draft.grant or ctx.status.grant
+    if grant is not None and grant.result in ("Failed", "RolledBack"):
+        return "failed"
+    return "blocked" if isinstance(ending.result, Refuse) else "pending"
+
+
+def _ending_of(error: Exception) -> StepResult:
+    if isinstance(error, ConflictError):
+        return Wait("Conflict", AT_ONCE_S, str(error))
+    if isinstance(error, TooManyRequestsError):
+        return Wait(error.reason, error.retry_after_s or API_RETRY_S, str(error))
+    if isinstance(error, ClusterError):
+        return Refuse(error.reason, str(error))
+    if isinstance(error, DriverNotReadyError):
+        return Refuse("DriverNotReady", str(error))
+    if isinstance(error, PodResourcesError):
+        return Wait("KubeletUnreachable", API_RETRY_S, str(error))
+    return Refuse("JournalError" if isinstance(error, JournalError) else "GpuError", str(error))

@@ -1,0 +1,155 @@
+"""GPU clients: who they are on this node, how they are paused, and what it takes to bring each back as it was.
+
+A client with a gate (a deploy label of the GPU operator) is paused by that label. Absent or empty counts as true
+there, since the operator resets it to true; any other word is somebody's wish and respected. A client without a gate
+is kept away by a taint and its pods are deleted; one that tolerates every taint is deleted before and after instead.
+What was paused, and what the labels were, stands in one annotation that is written in the same patch as the pause.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from mig_manager.agent.names import PAUSE_TAINT, PAUSED, PAUSED_WORD
+from mig_manager.agent.pods import Pod
+
+DEPLOYED = "true"
+
+
+class ClientsError(Exception):
+    """A list of GPU clients that cannot be used; the message says where and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuClient:
+    """A program that uses the GPUs of every node; see ``clients.yaml``."""
+
+    name: str
+    labels: Mapping[str, str]
+    container: str = ""
+    gate: str = ""
+    plugin: bool = False
+
+    def is_pod(self, pod: Pod) -> bool:
+        """Whether the pod is one of this client's."""
+        if any(pod.labels.get(key) != value for key, value in self.labels.items()):
+            return False
+        return not self.container or any(c.get("name") == self.container for c in pod.containers())
+
+    def pods(self, pods: Iterable[Pod]) -> list[Pod]:
+        """Its pods among these, as far as they have not ended."""
+        return [pod for pod in pods if self.is_pod(pod) and not pod.finished]
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """What is paused: former values of gates (``None``: the label was absent), our taint, and who is only restarted."""
+
+    gates: Mapping[str, str | None] = field(default_factory=dict)
+    taint: bool = False
+    restart: tuple[str, ...] = ()
+
+    def to_text(self) -> str:
+        """The value of the annotation."""
+        return json.dumps({"labels": dict(self.gates), "taint": self.taint, "restart": list(self.restart)})
+
+    @classmethod
+    def of(cls, node: Mapping[str, Any]) -> Pause | None:
+        """What the Node's annotation says; ``None`` when nothing of ours is paused."""
+        text = (node["metadata"].get("annotations") or {}).get(PAUSED)
+        if text is None:
+            return None
+        value = json.loads(text)
+        return cls(value["labels"], value["taint"], tuple(value["restart"]))
+
+
+def load_clients(path: Path | None = None) -> tuple[GpuClient, ...]:
+    """The shipped list, or the one in a file; ClientsError when that cannot be understood."""
+    import yaml
+
+    source = str(path) if path else "clients.yaml"
+    try:
+        text = path.read_text(encoding="utf-8") if path else resources.files(__package__).joinpath(source).read_text()
+        items = yaml.safe_load(text)
+        clients = tuple(GpuClient(**item) for item in items)
+    except (OSError, yaml.YAMLError, TypeError) as error:
+        raise ClientsError(f"reading GPU clients from {source}: {error}") from error
+    for client in clients:
+        if not client.labels:
+            raise ClientsError(f"reading GPU clients from {source}: {client.name} has no labels to find its pods by")
+    return clients
+
+
+def wanted_pause(clients: Sequence[GpuClient], node: Mapping[str, Any], pods: Sequence[Pod]) -> Pause:
+    """What must be paused on this node, with what an earlier pause has recorded already."""
+    labels = node["metadata"].get("labels") or {}
+    before = Pause.of(node) or Pause()
+    gates, restart, taint = dict(before.gates), set(before.restart), before.taint
+    for client in clients:
+        there = client.pods(pods)
+        if client.gate:
+            value = labels.get(client.gate)
+            if value == DEPLOYED or (not value and there):
+                gates.setdefault(client.gate, value)
+        elif any(_tolerates(pod) for pod in there):
+            restart.add(client.name)
+        elif there:
+            taint = True
+    return Pause(gates, taint, tuple(sorted(restart)))
+
+
+def pause_patch(pause: Pause, node: Mapping[str, Any]) -> dict[str, Any]:
+    """The merge patch that pauses and records it; empty when the Node says so already."""
+    labels = node["metadata"].get("labels") or {}
+    held = {gate: PAUSED_WORD for gate in pause.gates if labels.get(gate) in (None, "", DEPLOYED)}
+    taints = node.get("spec", {}).get("taints") or []
+    tainted = any(t["key"] == PAUSE_TAINT for t in taints)
+    if not held and pause == Pause.of(node) and tainted == pause.taint:
+        return {}
+    patch: dict[str, Any] = {"metadata": {"annotations": {PAUSED: pause.to_text()}, "labels": held}}
+    if pause.taint and not tainted:
+        # A merge patch replaces the list, so it must be the one that was read.
+        patch["metadata"]["resourceVersion"] = node["metadata"]["resourceVersion"]
+        patch["spec"] = {"taints": [*taints, {"key": PAUSE_TAINT, "effect": "NoSchedule"}]}
+    return patch
+
+
+def resume_patch(pause: Pause, node: Mapping[str, Any]) -> dict[str, Any]:
+    """The merge patch that restores everything; a gate that somebody else has changed meanwhile stays as it is."""
+    labels = node["metadata"].get("labels") or {}
+    restored = {gate: former for gate, former in pause.gates.items() if labels.get(gate) == PAUSED_WORD}
+    patch: dict[str, Any] = {"metadata": {"annotations": {PAUSED: None}, "labels": restored}}
+    taints = node.get("spec", {}).get("taints") or []
+    if any(t["key"] == PAUSE_TAINT for t in taints):
+        patch["metadata"]["resourceVersion"] = node["metadata"]["resourceVersion"]
+        patch["spec"] = {"taints": [t for t in taints if t["key"] != PAUSE_TAINT]}
+    return patch
+
+
+def must_go(clients: Sequence[GpuClient], pause: Pause, pods: Sequence[Pod]) -> list[Pod]:
+    """Pods of paused clients that are still there; those that are only restarted need not be gone."""
+    return [
+        pod
+        for client in clients
+        if (client.gate in pause.gates if client.gate else pause.taint and client.name not in pause.restart)
+        for pod in client.pods(pods)
+    ]
+
+
+def plugin_pods(clients: Sequence[GpuClient], pods: Sequence[Pod]) -> list[Pod]:
+    """The device plugin's pods on this node."""
+    return [pod for client in clients if client.plugin for pod in client.pods(pods)]
+
+
+def _tolerates(pod: Pod) -> bool:
+    """Whether our taint would not keep the pod away."""
+    return any(
+        t.get("key") in (None, "", PAUSE_TAINT) and t.get("effect") in (None, "", "NoSchedule")
+        for t in pod.body.get("spec", {}).get("tolerations") or ()
+        if t.get("operator") == "Exists" or t.get("key") == PAUSE_TAINT
+    )

@@ -1,0 +1,240 @@
+"""What a pass works with: the ports to the world, the settings, and what was observed and decided in this pass.
+
+A Context lives for one pass. Nothing in it survives: between passes the agent knows only what API objects, the host
+file and the cards say. The one exception is ``Memory``, which holds clocks of waiting and may be lost at any time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from typing import Protocol
+
+from mig_manager.agent.availability import half_done, lacks_slices, unavailable_anyway
+from mig_manager.agent.clients import GpuClient, Pause
+from mig_manager.agent.devices import Device, devices_of
+from mig_manager.agent.holding import Holding
+from mig_manager.agent.identity import Cordon, cordon_of
+from mig_manager.agent.pods import Pod
+from mig_manager.agent.strategy import strategy_for
+from mig_manager.api.migconfig import Strategy as WantedStrategy
+from mig_manager.api.mignode import Desired, Grant, MIGNode
+from mig_manager.api.mignode_status import GrantResult, GrantStatus, MIGNodeStatus
+from mig_manager.geometry.errors import LayoutError
+from mig_manager.geometry.state import Card
+from mig_manager.gpu.holders import FindHolders
+from mig_manager.gpu.journal import Journal, Record
+from mig_manager.gpu.parts import Event as Change
+from mig_manager.gpu.port import GpuError, Gpus
+from mig_manager.gpu.reset import Reset
+from mig_manager.kube.podresources.values import Devices, PodDevices
+from mig_manager.kube.port import Cluster, Object
+from mig_manager.planner.plan import Plan
+from mig_manager.planner.strategy import Strategy
+
+
+class Clock(Protocol):
+    """Time, so that tests need not wait for it."""
+
+    def now(self) -> datetime:
+        """The present, in UTC."""
+        ...
+
+    def sleep(self, seconds: float) -> None:
+        """Let time pass."""
+        ...
+
+
+class PodResources(Protocol):
+    """The kubelet's PodResources API; PodResourcesError when it does not answer."""
+
+    def list(self) -> tuple[PodDevices, ...]:
+        """Every active pod with what it holds."""
+        ...
+
+    def allocatable(self) -> tuple[Devices, ...]:
+        """All healthy devices, held or not."""
+        ...
+
+
+@dataclass(frozen=True)
+class Ports:
+    """Everything outside. ``processes`` finds the processes on the cards; ``device_files`` makes device files."""
+
+    cluster: Cluster
+    gpus: Gpus
+    pod_resources: PodResources
+    journal: Journal
+    clock: Clock
+    processes: FindHolders
+    reset: Reset | None
+    device_files: Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The agent's configuration. The Lease is the controller's."""
+
+    node: str
+    clients: tuple[GpuClient, ...]
+    lease: str
+    lease_namespace: str
+    advertise_timeout_s: float = 300.0
+    resync_s: float = 600.0
+    look_s: float = 30.0
+
+
+@dataclass
+class Memory:
+    """Since when something is being waited for, by what it is; lost with the process: then the clocks start anew.
+
+    ``nudged`` are the devices for which the device plugin was started anew because it did not list them.
+    """
+
+    since: dict[str, datetime] = field(default_factory=dict)
+    nudged: frozenset[str] = frozenset()
+
+    def waited_s(self, what: str, now: datetime) -> float:
+        """How long that has been waited for, in seconds; the first call starts the clock and stops all others alike."""
+        kind = what.partition(" ")[0]
+        for other in [w for w in self.since if w.partition(" ")[0] == kind and w != what]:
+            del self.since[other]
+        return (now - self.since.setdefault(what, now)).total_seconds()
+
+    def forget(self, kind: str) -> None:
+        """Stop the clocks of that kind."""
+        for what in [w for w in self.since if w.partition(" ")[0] == kind]:
+            del self.since[what]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How the work under a hold ends. ``retry`` says that another attempt is due, after a growing distance."""
+
+    result: GrantResult
+    reason: str
+    message: str
+    retry: bool = True
+
+
+@dataclass
+class Draft:
+    """What this pass has to report; see ``mig_manager.agent.status``."""
+
+    grant: GrantStatus | None = None
+    plan: Plan | None = None
+    degraded: str = ""
+    changes: list[Change] = field(default_factory=list)
+
+
+@dataclass
+class Context:
+    """One pass. ``spec_error`` says why the MIGNode cannot be understood; then it counts as one that wants nothing."""
+
+    ports: Ports
+    settings: Settings
+    memory: Memory
+    node: Object
+    pods: tuple[Pod, ...]
+    mignode: MIGNode | None = None
+    raw_mignode: Object | None = None
+    spec_error: LayoutError | None = None
+    cards: tuple[Card, ...] = ()
+    driver_error: GpuError | None = None
+    holding: Holding = field(default_factory=Holding)
+    allocatable: tuple[Devices, ...] = ()
+    kubelet_error: str = ""
+    record: Record = field(default_factory=Record)
+    uncordoned: bool = False
+    work: Plan | None = None
+    order: Plan | None = None
+    step: str = ""
+    verdict: Verdict | None = None
+    draft: Draft = field(default_factory=Draft)
+
+    # -- what is wanted --
+
+    @property
+    def desired(self) -> Desired | None:
+        """What the node shall look like."""
+        return self.mignode.spec.desired if self.mignode else None
+
+    @property
+    def last_grant(self) -> Grant | None:
+        """The grant of the spec, revoked or not."""
+        return self.mignode.spec.grant if self.mignode else None
+
+    @property
+    def grant(self) -> Grant | None:
+        """The grant that stands: not revoked."""
+        grant = self.last_grant
+        return None if grant is None or grant.revoked else grant
+
+    @property
+    def status(self) -> MIGNodeStatus:
+        """What was reported last."""
+        return self.mignode.status if self.mignode else MIGNodeStatus()
+
+    @property
+    def ready_message(self) -> str:
+        """What was last said to be in the way."""
+        return next((c.message for c in self.status.conditions if c.type == "Ready"), "")
+
+    @property
+    def hold(self) -> GrantStatus | None:
+        """What the node is held for, as far as the API knows."""
+        grant = self.draft.grant or self.status.grant
+        return grant if grant is not None and grant.state != "Released" else None
+
+    # -- what is ours --
+
+    @property
+    def cordon(self) -> Cordon:
+        """Who cordoned the node."""
+        return cordon_of(self.node, self.ports.cluster.manager)
+
+    @property
+    def pause(self) -> Pause | None:
+        """What we have paused."""
+        return Pause.of(self.node)
+
+    @property
+    def ours(self) -> bool:
+        """Whether anything of ours is on the node: cordon, pause or an open record."""
+        return self.cordon.ours or self.pause is not None or self.record.intent is not None
+
+    # -- what the node is like --
+
+    @property
+    def lacking(self) -> bool:
+        """Whether slices that were promised are missing; in the middle of a change they are."""
+        if self.driver_error is not None:
+            return False
+        return half_done(self.cards, self.record) or lacks_slices(self.cards, self.record, self.status.grant)
+
+    @property
+    def unavailable(self) -> bool:
+        """Whether the node is unavailable anyway."""
+        return unavailable_anyway(self.node, self.cordon, lacking=self.lacking)
+
+    @cached_property
+    def strategy(self) -> Strategy:
+        """How the slices are advertised: what the grant or the wish says, resolved on this node."""
+        source = self.grant or self.desired
+        return self.strategy_of(source.strategy if source else "Auto")
+
+    def strategy_of(self, wanted: WantedStrategy) -> Strategy:
+        """A wanted strategy, resolved on this node."""
+        return strategy_for(wanted, self.node, self.settings.clients, self.pods)
+
+    @property
+    def devices(self) -> tuple[Device, ...]:
+        """Everything that a device plugin could hand out."""
+        return tuple(devices_of(self.cards, self.strategy))
+
+    @property
+    def now(self) -> datetime:
+        """The present."""
+        return self.ports.clock.now()

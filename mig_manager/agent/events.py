@@ -1,0 +1,61 @@
+"""Events for people: one per transition, on the Node and on the MIGNode.
+
+A transition is a difference between the status that was there and the one that was written, so an agent that starts
+anew repeats nothing. An Event that cannot be posted is lost; what it said stands in the status.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+from mig_manager.agent.context import Context
+from mig_manager.api.mignode_status import GrantStatus, MIGNodeStatus
+from mig_manager.kube.errors import ClusterError
+from mig_manager.kube.events import EventType, post
+
+_log = logging.getLogger(__name__)
+
+Said = tuple[EventType, str, str]
+
+_QUIET = frozenset({"Ready", "Conflict", "Draining", "PausingClients", "AwaitingAdvertised", "GrantChanged"})
+"""Reasons that come and go in the course of things."""
+
+
+def announce(ctx: Context, before: MIGNodeStatus, after: MIGNodeStatus) -> None:
+    """Log and post what has changed."""
+    for event_type, reason, message in transitions(before, after):
+        _log.info("%s: %s", reason, message, extra={"node": ctx.settings.node, "reason": reason})
+        for regarding in (ctx.node, ctx.raw_mignode):
+            if regarding is None:
+                continue
+            try:
+                post(ctx.ports.cluster, regarding, event_type=event_type, reason=reason, message=message, now=ctx.now)
+            except ClusterError as error:
+                _log.warning("an Event was lost: %s", error)
+
+
+def transitions(before: MIGNodeStatus, after: MIGNodeStatus) -> Iterator[Said]:
+    """What happened between two statuses."""
+    old, new = before.grant, after.grant
+    if new is not None and (old is None or (old.id, old.state, old.result) != (new.id, new.state, new.result)):
+        yield from _grant_event(old, new, after)
+    was, now = _ready(before), _ready(after)
+    if now and now != was and now[0] not in _QUIET and (new is None or now[0] != new.reason):
+        yield EventType.WARNING, now[0], now[1] or now[0]
+
+
+def _grant_event(old: GrantStatus | None, new: GrantStatus, after: MIGNodeStatus) -> Iterator[Said]:
+    if new.state != "Released":
+        yield EventType.NORMAL, "RepartitionStarted", f"repartitioning under grant {new.id} ({new.state})"
+    elif new.result == "Applied":
+        # An acknowledgement of what was there already is no news.
+        if old is not None and old.state != "Released":
+            yield EventType.NORMAL, "Repartitioned", f"now {after.summary.slices or 'without slices'}"
+    else:
+        yield EventType.WARNING, new.reason or str(new.result), f"{new.result}: {new.message}"
+
+
+def _ready(status: MIGNodeStatus) -> tuple[str, str] | None:
+    condition = next((c for c in status.conditions if c.type == "Ready"), None)
+    return (condition.reason, condition.message) if condition else None

@@ -1,0 +1,52 @@
+"""Whose cordon it is. Rule A8 of the grant protocol: ours are annotation *and* ownership of ``spec.unschedulable``.
+
+A person's ``kubectl uncordon`` removes the field and leaves our annotation; his next cordon makes kubectl the owner
+(seen on Kubernetes 1.36). So the annotation alone proves nothing, and one without ownership is stale.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from mig_manager.agent.names import CORDONED
+from mig_manager.kube.ownership import owners
+
+
+@dataclass(frozen=True, slots=True)
+class Cordon:
+    """What one read of a Node says: ``noted`` is our annotation, ``owned`` our name on the field."""
+
+    unschedulable: bool
+    noted: bool
+    owned: bool
+
+    @property
+    def ours(self) -> bool:
+        """We made the node unschedulable, and nobody has taken it over since."""
+        return self.unschedulable and self.noted and self.owned
+
+    @property
+    def others(self) -> bool:
+        """Somebody else made it unschedulable."""
+        return self.unschedulable and not self.ours
+
+    @property
+    def stale(self) -> bool:
+        """Our annotation is left over from a cordon that somebody has lifted."""
+        return self.noted and not self.ours
+
+    @property
+    def lifted(self) -> bool:
+        """Somebody made the node schedulable against us."""
+        return self.noted and not self.unschedulable
+
+
+def cordon_of(node: Mapping[str, Any], manager: str) -> Cordon:
+    """Read who cordoned the Node; ``manager`` is the name under which we write."""
+    return Cordon(
+        unschedulable=bool(node.get("spec", {}).get("unschedulable")),
+        noted=CORDONED in (node["metadata"].get("annotations") or {}),
+        owned=manager in owners(node, "spec", "unschedulable"),
+    )

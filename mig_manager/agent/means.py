@@ -1,0 +1,18 @@
+"""What ``mig_manager.gpu`` changes the cards with, on behalf of the agent."""
+
+from __future__ import annotations
+
+from mig_manager.agent.context import Context
+from mig_manager.agent.live import LiveHolders
+from mig_manager.gpu.apply import Means
+from mig_manager.gpu.holders import FindHolders
+
+
+def means_for(ctx: Context, holders: FindHolders | None = None) -> Means:
+    """Holders by kubelet, pods and NVML; the reset and the clock of the ports."""
+    return Means(
+        holders=holders or LiveHolders(ctx.ports, ctx.strategy, ctx.pods),
+        reset=ctx.ports.reset,
+        sleep=ctx.ports.clock.sleep,
+        now=lambda: ctx.now.isoformat(timespec="seconds"),
+    )

@@ -1,0 +1,94 @@
+"""How a hold ends: when, with which verdict, and when another attempt is due."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from mig_manager.agent.context import Context, Verdict
+from mig_manager.agent.planning import impact_of
+from mig_manager.api.mignode import Grant
+from mig_manager.api.mignode_status import GrantStatus
+from mig_manager.planner.plan import Impact, Plan
+
+FIRST_RETRY_S = 30.0
+LONGEST_RETRY_S = 1800.0
+_MESSAGE_LIMIT = 1024
+
+
+def end_of(ctx: Context) -> Verdict | None:
+    """Why the work under the hold must end here; ``None`` while it may go on, or when nothing is held. Rule A7."""
+    if ctx.record.intent is not None or not (ctx.hold or ctx.ours):
+        return None
+    if ctx.verdict is not None:
+        return ctx.verdict
+    if ctx.hold is None:
+        return Verdict("Aborted", "NotHeld", "something of ours was left on a node that is not held", retry=False)
+    if ctx.grant is None:
+        return _revoked(ctx)
+    if ctx.driver_error is not None:
+        return Verdict("Aborted", "DriverNotReady", str(ctx.driver_error))
+    return _cannot_go_on(ctx)
+
+
+def released(hold: GrantStatus, verdict: Verdict, now: datetime) -> GrantStatus:
+    """The hold's last word. Every attempt that came to nothing doubles the distance to the next, up to half an hour."""
+    attempts = hold.attempts + 1 if verdict.retry else hold.attempts
+    wait = min(LONGEST_RETRY_S, FIRST_RETRY_S * 2 ** min(attempts - 1, 10)) if verdict.retry else 0.0
+    return GrantStatus(
+        id=hold.id,
+        state="Released",
+        result=verdict.result,
+        reason=verdict.reason,
+        message=shortened(verdict.message),
+        not_before=now + timedelta(seconds=wait) if wait else None,
+        attempts=0 if verdict.result == "Applied" else attempts,
+    )
+
+
+def applied(grant_id: int) -> GrantStatus:
+    """The last word of work that is done."""
+    return GrantStatus(id=grant_id, state="Released", result="Applied")
+
+
+def shortened(message: str) -> str:
+    """The message within what the schema allows."""
+    return message if len(message) <= _MESSAGE_LIMIT else f"{message[: _MESSAGE_LIMIT - 1]}…"
+
+
+def _revoked(ctx: Context) -> Verdict:
+    done = ctx.work is not None and ctx.work.feasible and not ctx.work.changes
+    if done and ctx.hold is not None and ctx.last_grant is not None and ctx.hold.id == ctx.last_grant.id:
+        return Verdict("Applied", "", "", retry=False)
+    return Verdict("Aborted", "GrantRevoked", "the grant was revoked before anything was changed", retry=False)
+
+
+def _cannot_go_on(ctx: Context) -> Verdict | None:  # noqa: PLR0911 - a list of reasons
+    """What speaks against going on under a grant that stands."""
+    grant, hold, work = ctx.grant, ctx.hold, ctx.work
+    if grant is None or hold is None or work is None:
+        return None
+    if work.reason is not None:
+        return Verdict("Aborted", work.reason.reason, str(work.reason))
+    if not work.changes:
+        return None
+    if hold.state == "Repairing" and not ctx.unavailable:
+        return Verdict("Aborted", "NodeCameBack", "the node is available again, and no slot is held for it")
+    if hold.id == grant.id:
+        return _not_as_granted(ctx, grant, hold, work)
+    # Another grant is to be taken up: whatever is left of the former one is judged under that.
+    if hold.state == "Held" and not grant.slot:
+        return Verdict("Aborted", "GrantReplaced", f"grant {grant.id} gives no slot", retry=False)
+    return None
+
+
+def _not_as_granted(ctx: Context, grant: Grant, hold: GrantStatus, work: Plan) -> Verdict | None:
+    """What the grant itself does not allow, or somebody who stepped in."""
+    if ctx.uncordoned:
+        return Verdict("Aborted", "Uncordoned", "somebody uncordoned the node while it was being drained")
+    limit = Impact(grant.max_impact)
+    if not impact_of(work).allowed_by(limit):
+        return Verdict("Aborted", "ImpactNotAllowed", f"it takes {impact_of(work)}, and maxImpact is {limit}")
+    if hold.since is not None and (ctx.now - hold.since).total_seconds() > grant.drain.timeout_s:
+        said = ctx.ready_message or "what is in the way did not go in time"
+        return Verdict("Aborted", "DrainTimeout", f"given up after {grant.drain.timeout_s} s: {said}")
+    return None

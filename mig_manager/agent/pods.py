@@ -1,0 +1,80 @@
+"""Pods of the node as the agent looks at them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from mig_manager.kube.drain.classify import FINISHED
+
+GPU_RESOURCES = "nvidia.com/"
+SHARED = ".shared"
+"""What the device plugin appends to the name of a time-sliced resource that it renames."""
+
+
+@dataclass(frozen=True)
+class Pod:
+    """One pod of the API, with what the agent wants to know of it."""
+
+    body: Mapping[str, Any]
+
+    @property
+    def full_name(self) -> str:
+        """``namespace/name``."""
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def namespace(self) -> str:
+        """Its namespace."""
+        return str(self.body["metadata"]["namespace"])
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return str(self.body["metadata"]["name"])
+
+    @property
+    def uid(self) -> str:
+        """Its uid."""
+        return str(self.body["metadata"]["uid"])
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """Its labels."""
+        return self.body["metadata"].get("labels") or {}
+
+    @property
+    def leaving(self) -> bool:
+        """Whether it is being deleted."""
+        return "deletionTimestamp" in self.body["metadata"]
+
+    @property
+    def finished(self) -> bool:
+        """Whether its containers have ended for good."""
+        return self.body.get("status", {}).get("phase") in FINISHED
+
+    @property
+    def ready(self) -> bool:
+        """Whether its Ready condition is true."""
+        conditions = self.body.get("status", {}).get("conditions") or ()
+        return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
+
+    @cached_property
+    def resources(self) -> frozenset[str]:
+        """The GPU resources that any of its containers asks for, init containers and sidecars included."""
+        return frozenset(
+            name.removesuffix(SHARED)
+            for container in self.containers()
+            for amounts in (container.get("resources") or {}).values()
+            if isinstance(amounts, Mapping)
+            for name, amount in amounts.items()
+            if name.startswith(GPU_RESOURCES) and str(amount) != "0"
+        )
+
+    def containers(self) -> Iterator[Mapping[str, Any]]:
+        """All its containers."""
+        spec = self.body.get("spec", {})
+        yield from spec.get("initContainers") or ()
+        yield from spec.get("containers") or ()

@@ -1,0 +1,171 @@
+"""The status of the MIGNode: what this pass has found, in one patch at its end, and only if that is news."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from mig_manager.agent.context import Context
+from mig_manager.agent.devices import counts as device_counts
+from mig_manager.agent.devices import devices_of
+from mig_manager.agent.exposure import exposed
+from mig_manager.agent.outcome import shortened
+from mig_manager.agent.planning import counts, impact_of
+from mig_manager.agent.reconciler import Ending
+from mig_manager.agent.results import Done
+from mig_manager.api.conditions import Condition, ConditionValue
+from mig_manager.api.mignode_status import GpuStatus, MIGNodeStatus, Mode, PlanStatus, Summary
+from mig_manager.geometry.state import Card, GpuInstance
+from mig_manager.kube.kinds import MIG_NODE
+from mig_manager.planner.plan import Plan
+from mig_manager.planner.strategy import Strategy
+
+_EVICTIONS_NAMED = 10
+_NAME_LIMIT = 256
+
+
+def write_status(ctx: Context, ending: Ending) -> tuple[MIGNodeStatus, MIGNodeStatus] | None:
+    """Write what has changed and return the status before and after; ``None`` when nothing has.
+
+    A plain patch, but to exactly this object: one that was made anew under the same name has another uid. ClusterError.
+    """
+    if ctx.mignode is None or ctx.raw_mignode is None:
+        return None
+    before, after = ctx.status, status_of(ctx, ending)
+    patch = merge_difference(ctx.raw_mignode.get("status") or {}, after.to_dict())
+    if not patch:
+        return None
+    body = {"metadata": {"uid": ctx.mignode.uid}, "status": patch}
+    ctx.ports.cluster.patch(MIG_NODE, ctx.mignode.name, body, subresource="status")
+    return before, after
+
+
+def status_of(ctx: Context, ending: Ending) -> MIGNodeStatus:
+    """The status as it should be."""
+    before = ctx.status
+    step = "" if isinstance(ending.result, Done) else ending.step
+    free = ctx.hold is None and not ctx.ours
+    after = replace(
+        before,
+        # An answer to a generation promises that nothing of ours is left, unless a hold was written along with it.
+        observed_generation=ctx.mignode.generation if free and ctx.mignode else before.observed_generation,
+        grant=ctx.draft.grant or before.grant,
+        step=step,
+        since=before.since if before.step == step and before.since else ctx.now,
+        boot_id=ctx.node.get("status", {}).get("nodeInfo", {}).get("bootID", before.boot_id),
+        conditions=_conditions(ctx, ending),
+    )
+    if ctx.driver_error is not None:
+        return replace(after, plan=None, gpus=(), summary=Summary(), resources={}, slices_missing=False)
+    return replace(
+        after,
+        plan=_plan_status(ctx),
+        gpus=tuple(gpu_status(card) for card in ctx.cards),
+        summary=_summary(ctx.cards),
+        slices_missing=ctx.lacking,
+        resources=device_counts(d for d in exposed(ctx) if d.name is not None),
+    )
+
+
+def merge_difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    """The merge patch (RFC 7386) from one JSON object to the other."""
+    patch: dict[str, Any] = {key: None for key in before if key not in after}
+    for key, value in after.items():
+        old = before.get(key)
+        if isinstance(old, Mapping) and isinstance(value, Mapping):
+            inner = merge_difference(old, value)
+            if inner:
+                patch[key] = inner
+        elif key not in before or old != value:
+            patch[key] = value
+    return patch
+
+
+def gpu_status(card: Card) -> GpuStatus:
+    """One card as the status shows it."""
+    return GpuStatus(
+        index=card.index,
+        uuid=card.uuid,
+        model=card.model,
+        bus_id=card.bus_id,
+        memory_mib=card.memory_mib,
+        mig=_mode(card.mig_current),
+        pending_mig=_mode(card.mig_pending) if card.mig_pending is not card.mig_current else None,
+        slices=tuple(_slice(card, instance) for instance in sorted(card.instances, key=lambda i: i.placement)),
+    )
+
+
+def _mode(enabled: bool | None) -> Mode | None:
+    return None if enabled is None else "Enabled" if enabled else "Disabled"
+
+
+def _slice(card: Card, instance: GpuInstance) -> str:
+    profile = card.profiles[instance.profile_id]
+    sizes = [c.placement.size for c in sorted(instance.compute, key=lambda c: c.placement)]
+    inner = "" if sizes == [profile.slice_count] else f"[{','.join(f'{size}c' for size in sizes)}]"
+    return f"{profile}@{instance.placement.start}{inner}"
+
+
+def _summary(cards: tuple[Card, ...]) -> Summary:
+    models = Counter(card.model for card in cards)
+    slices = Counter(str(d.name) for d in devices_of(cards, Strategy.MIXED) if d.name is not None)
+    return Summary(_listed(models), _listed(slices))
+
+
+def _listed(counted: Counter[str]) -> str:
+    return ", ".join(f"{count}x {name}" for name, count in sorted(counted.items()))[:_NAME_LIMIT]
+
+
+def _plan_status(ctx: Context) -> PlanStatus | None:
+    desired = ctx.desired
+    if desired is None:
+        return None
+    if ctx.draft.plan is None:
+        reason, _, text = desired.error.partition(": ")
+        return PlanStatus(desired.hash, reason=reason or "UnknownProfile", message=shortened(text))
+    return plan_status(desired.hash, ctx.draft.plan)
+
+
+def plan_status(layout_hash: str, plan: Plan) -> PlanStatus:
+    """A plan as the status shows it."""
+    if plan.reason is not None:
+        return PlanStatus(layout_hash, reason=plan.reason.reason, message=shortened(str(plan.reason)))
+    create, destroy = counts(plan)
+    return PlanStatus(
+        hash=layout_hash,
+        impact=impact_of(plan).value,
+        keep=sum(len(card.difference.keep) for card in plan.cards),
+        create=create,
+        destroy=destroy,
+        evict=tuple(holder.name for holder in plan.evict[:_EVICTIONS_NAMED]),
+        evict_count=len(plan.evict),
+    )
+
+
+def _conditions(ctx: Context, ending: Ending) -> tuple[Condition, ...]:
+    result = ending.result
+    ready = isinstance(result, Done)
+    reason = "Ready" if ready else getattr(result, "reason", "")
+    message = "" if ready else getattr(result, "message", "")
+    grant = ctx.draft.grant or ctx.status.grant
+    broken = grant is not None and grant.state == "Released" and grant.result in ("Failed", "RolledBack")
+    if broken and grant is not None and not ready:
+        degraded = ("True", grant.reason, grant.message)
+    elif reason == "NotAdvertised":
+        degraded = ("True", reason, message)
+    else:
+        degraded = ("False", "AsExpected", "")
+    said: dict[str, tuple[Any, str, str]] = {
+        "Ready": ("True" if ready else "False", reason or "Unknown", message),
+        "Degraded": degraded,
+    }
+    return tuple(_condition(ctx, kind, *words) for kind, words in said.items())
+
+
+def _condition(ctx: Context, kind: str, status: ConditionValue, reason: str, message: str) -> Condition:
+    before = next((c for c in ctx.status.conditions if c.type == kind), None)
+    since = before.since if before is not None and before.status == status else ctx.now
+    generation = ctx.mignode.generation if ctx.mignode else 0
+    return Condition(kind, status, reason, shortened(message), since, generation)

@@ -1,0 +1,27 @@
+"""Step 16: the kubelet advertises exactly what is on the cards."""
+
+from __future__ import annotations
+
+from mig_manager.agent.context import Context
+from mig_manager.agent.exposure import missing
+from mig_manager.agent.results import CONTINUE, SOON_S, StepResult, Wait
+
+
+def await_advertised(ctx: Context) -> StepResult:
+    """The kubelet lists exactly the planned device ids, and the Node's allocatable says the same.
+
+    Past the deadline the rest that is healthy is let go, and the node counts as Degraded.
+
+    That cannot loop: work begins by what NVML shows, never by what the kubelet lists. Nothing is changed, so a crash
+    leaves nothing; only the deadline starts anew.
+    """
+    why = missing(ctx)
+    if not why:
+        ctx.memory.forget("advertised")
+        return CONTINUE
+    hold = ctx.hold
+    waited = ctx.memory.waited_s(f"advertised {hold.id if hold else 0}", ctx.now)
+    if waited < ctx.settings.advertise_timeout_s:
+        return Wait("AwaitingAdvertised", SOON_S, why)
+    ctx.draft.degraded = why
+    return CONTINUE

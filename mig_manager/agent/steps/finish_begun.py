@@ -1,0 +1,50 @@
+"""Step 2: what was begun is finished or taken back, whatever the grant says by now. Rule A1."""
+
+from __future__ import annotations
+
+from mig_manager.agent import acts
+from mig_manager.agent.availability import half_done
+from mig_manager.agent.context import Context, Verdict
+from mig_manager.agent.live import read_cards
+from mig_manager.agent.means import means_for
+from mig_manager.agent.results import CONTINUE, Continue, Refuse, StepResult, Wait
+from mig_manager.gpu.apply import recover
+from mig_manager.gpu.result import Outcome, Result
+
+
+def finish_begun(ctx: Context) -> StepResult:
+    """No record is open.
+
+    Nothing destroyed yet: it is dropped. Everything done: it is closed. Else it is finished, or rolled back, behind a
+    cordon and with the clients away; if that fails too it is closed and nothing is promised.
+
+    A crash in the middle leaves the record, and the next pass begins here again.
+    """
+    intent = ctx.record.intent
+    if intent is None:
+        return CONTINUE
+    if ctx.driver_error is not None:
+        return Refuse("DriverNotReady", f"an unfinished change waits for the driver: {ctx.driver_error}")
+    if half_done(ctx.cards, ctx.record):
+        if ctx.kubelet_error:
+            return Wait("KubeletUnreachable", 2.0, ctx.kubelet_error)
+        for act in (acts.cordon, acts.pause):
+            result = act(ctx)
+            if not isinstance(result, Continue):
+                return result
+    outcome = recover(ctx.ports.gpus, ctx.ports.journal, means_for(ctx))
+    ctx.record = ctx.ports.journal.read()
+    read_cards(ctx)
+    if outcome is not None:
+        ctx.draft.changes += outcome.calls
+        ctx.verdict = verdict_of(outcome)
+    return CONTINUE
+
+
+def verdict_of(result: Result) -> Verdict | None:
+    """What a result means for the hold; ``None`` when the cards are as they should be, or as they were."""
+    if result.outcome is Outcome.FAILED:
+        return Verdict("Failed", result.reason, result.message)
+    if result.outcome is Outcome.ROLLED_BACK:
+        return Verdict("RolledBack", result.reason, result.message)
+    return None

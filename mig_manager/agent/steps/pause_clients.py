@@ -1,0 +1,18 @@
+"""Step 10: the programs that use the GPUs of every node are away."""
+
+from __future__ import annotations
+
+from mig_manager.agent import acts
+from mig_manager.agent.context import Context
+from mig_manager.agent.results import CONTINUE, StepResult
+
+
+def pause_clients(ctx: Context) -> StepResult:
+    """While there is work, device plugin, exporter and what else is configured are gone from the node.
+
+    The kubelet offers nothing of theirs any more, and the former values stand in the annotation that was written in
+    the same patch.
+
+    A crash after the patch leaves the pause under its annotation; whatever happens next, it is restored from there.
+    """
+    return acts.pause(ctx) if ctx.work is not None and ctx.work.changes else CONTINUE

@@ -1,0 +1,36 @@
+"""Step 6: where the work under a hold must not go on, nothing of ours is left. Rule A7."""
+
+from __future__ import annotations
+
+from mig_manager.agent import acts, labels
+from mig_manager.agent.context import Context, Verdict
+from mig_manager.agent.exposure import wanted_labels
+from mig_manager.agent.outcome import end_of, released
+from mig_manager.agent.results import CONTINUE, SOON_S, StepResult, Wait
+
+
+def stand_down(ctx: Context) -> StepResult:
+    """Clients are resumed, the node is uncordoned if it was us, and last of all the hold is Released (rule A9).
+
+    That is so when the grant was revoked, timed out or is of no use any more, or (Repairing) when the node came back.
+
+    A crash before the patch leaves everything to the next pass, one after it only the report: the next pass finds a
+    hold with nothing of ours, and either goes on under it or releases it.
+    """
+    verdict = end_of(ctx)
+    if verdict is None:
+        return CONTINUE
+    return stand_down_with(ctx, verdict)
+
+
+def stand_down_with(ctx: Context, verdict: Verdict) -> StepResult:
+    """Leave the node alone and report how it ended."""
+    if verdict.result != "Aborted":
+        acts.restart_clients(ctx)
+    hold = ctx.hold
+    state = "pending" if verdict.result in ("Applied", "Aborted") else "failed"
+    present = ctx.node["metadata"].get("labels") or {}
+    acts.leave(ctx, labels.change(present, wanted_labels(ctx, state)), ready=False)
+    if hold is not None:
+        ctx.draft.grant = released(hold, verdict, ctx.now)
+    return Wait(verdict.reason or "Released", SOON_S, verdict.message)

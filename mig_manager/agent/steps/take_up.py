@@ -1,0 +1,161 @@
+"""Step 7: there is a right to do what has to be done, and the API says that we use it. Rules A2 and A10."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mig_manager.agent import acts
+from mig_manager.agent.context import Context
+from mig_manager.agent.exposure import missing
+from mig_manager.agent.outcome import shortened
+from mig_manager.agent.planning import impact_of, in_the_way
+from mig_manager.agent.results import AT_ONCE_S, CONTINUE, Done, Refuse, StepResult, Wait
+from mig_manager.agent.steps.observe import use_mignode
+from mig_manager.api.mignode import Grant
+from mig_manager.api.mignode_status import GrantState, GrantStatus
+from mig_manager.kube.errors import ConflictError, NotFoundError
+from mig_manager.kube.kinds import LEASE, MIG_NODE
+from mig_manager.planner.plan import Impact, Plan
+
+IDLE_RETRY_S = 30.0
+FOREIGN_MANAGER = {"app": "nvidia-mig-manager"}
+"""The labels of the GPU operator's own MIG manager."""
+
+FORGOTTEN = ("result", "reason", "message", "notBefore")
+
+
+def take_up(ctx: Context) -> StepResult:
+    """The grant for this work is Held or Repairing in the API, or the pass ends: all is well, or something is missing.
+
+    The write carries the resourceVersion of this pass's live read of the MIGNode, and where a slot is used the Lease
+    was read after it, so a grant that is revoked, replaced or a former leader's cannot be taken up. A crash before the
+    write leaves nothing, one after it a hold under which the next pass goes on.
+    """
+    blocked = _not_now(ctx)
+    if blocked is not None:
+        return blocked
+    grant, work, hold = ctx.grant, ctx.work, ctx.hold
+    if grant is None or work is None:
+        return _idle(ctx)
+    if not work.changes:
+        return CONTINUE if hold is not None else _idle(ctx)
+    if hold is not None and hold.id == grant.id:
+        return CONTINUE
+    obstacle = _obstacle(ctx, grant, work)
+    if obstacle is not None:
+        return obstacle
+    return _claim(ctx, grant)
+
+
+def _not_now(ctx: Context) -> StepResult | None:
+    """What keeps this node from any work, whatever is granted."""
+    if ctx.spec_error is not None:
+        return Refuse(ctx.spec_error.reason, str(ctx.spec_error))
+    if ctx.mignode is None:
+        return Wait("NoMIGNode", IDLE_RETRY_S * 20, "the node belongs to no pool")
+    if ctx.driver_error is not None:
+        return Refuse("DriverNotReady", str(ctx.driver_error))
+    return None
+
+
+def _idle(ctx: Context) -> StepResult:
+    """Nothing is held and nothing is to be done under the grant: is the node as it is wanted?"""
+    desired, planned = ctx.desired, ctx.draft.plan
+    if desired is None:
+        return Wait("NotWanted", IDLE_RETRY_S * 20, "the node has left its pool")
+    if desired.error or planned is None:
+        reason, _, text = desired.error.partition(": ")
+        return Refuse(reason or "UnknownProfile", text or f"profile {desired.profile} has no layout")
+    if planned.reason is not None:
+        return Refuse(planned.reason.reason, str(planned.reason))
+    grant = ctx.last_grant
+    if planned.changes:
+        text = "the present grant is revoked" if grant is not None and grant.revoked else "waiting for its turn"
+        return Wait("WaitingForGrant", IDLE_RETRY_S * 20, text)
+    why = missing(ctx)
+    if why:
+        acts.nudge_plugin(ctx)
+        return Wait("NotAdvertised", IDLE_RETRY_S, why)
+    return Done()
+
+
+def _obstacle(ctx: Context, grant: Grant, work: Plan) -> StepResult | None:
+    """Why this grant cannot be taken up now."""
+    if work.reason is not None:
+        return Refuse(work.reason.reason, str(work.reason))
+    if not impact_of(work).allowed_by(Impact(grant.max_impact)):
+        return Refuse("ImpactNotAllowed", f"it takes {impact_of(work)}, and maxImpact is {grant.max_impact}")
+    foreign = [p.full_name for p in ctx.pods if FOREIGN_MANAGER.items() <= p.labels.items() and not p.finished]
+    if foreign:
+        return Refuse("ForeignManager", f"{foreign[0]} manages MIG here; set nvidia.com/gpu.deploy.mig-manager=false")
+    if ctx.kubelet_error:
+        return Wait("KubeletUnreachable", 2.0, ctx.kubelet_error)
+    return _unmovable(ctx, work)
+
+
+def _unmovable(ctx: Context, work: Plan) -> StepResult | None:
+    """Somebody in the way whom no drain can move: then the node is not even cordoned."""
+    pods = {pod.full_name for pod in ctx.pods}
+    others = [h.name for h in in_the_way(work, ctx.holding.holders) if not h.leaving and h.name not in pods]
+    return Wait("InUse", IDLE_RETRY_S, f"in use by {', '.join(others)}") if others else None
+
+
+def _claim(ctx: Context, grant: Grant) -> StepResult:
+    """Write Held or Repairing."""
+    status = ctx.status.grant
+    fresh = status is None or status.id != grant.id
+    if fresh and grant.slot:
+        wrong = _not_the_leader(ctx, grant)
+        return wrong or _write(ctx, grant, "Held")
+    if not ctx.unavailable:
+        return _nothing_left(status) if not fresh else Wait("NodeAvailable", IDLE_RETRY_S, "the grant gives no slot")
+    if not fresh and status is not None:
+        if status.not_before is not None and ctx.now < status.not_before:
+            wait = (status.not_before - ctx.now).total_seconds()
+            return Wait(status.reason or "Waiting", min(wait, IDLE_RETRY_S), status.message)
+        if ctx.work is not None and in_the_way(ctx.work, ctx.holding.holders):
+            return Wait("InUse", IDLE_RETRY_S, "a repair evicts nobody; it needs a new grant")
+    return _write(ctx, grant, "Repairing")
+
+
+def _nothing_left(status: GrantStatus | None) -> StepResult:
+    """The grant was used up: only a new one helps."""
+    if status is not None and status.result not in (None, "Applied"):
+        return Wait(status.reason or "Waiting", IDLE_RETRY_S * 20, status.message)
+    return Wait("WaitingForGrant", IDLE_RETRY_S * 20, "the cards changed after the grant was carried out")
+
+
+def _not_the_leader(ctx: Context, grant: Grant) -> StepResult | None:
+    settings = ctx.settings
+    try:
+        lease = ctx.ports.cluster.get(LEASE, settings.lease, settings.lease_namespace)
+    except NotFoundError:
+        return Wait("NoLeader", IDLE_RETRY_S, f"there is no Lease {settings.lease_namespace}/{settings.lease}")
+    if lease.get("spec", {}).get("holderIdentity") != grant.by:
+        return Wait("FormerLeader", IDLE_RETRY_S, f"{grant.by} gave the grant and leads no more")
+    return None
+
+
+def _write(ctx: Context, grant: Grant, state: GrantState) -> StepResult:
+    """Write the state with the resourceVersion of the read that everything was decided on.
+
+    A grant that was Released before keeps its result: by that the drain knows that it may evict nobody.
+    """
+    former, mignode = ctx.status.grant, ctx.mignode
+    if mignode is None:
+        return _idle(ctx)
+    again = former is not None and former.id == grant.id
+    tried = former is not None and former.result not in (None, "Applied")
+    claim = GrantStatus(grant.id, state, since=ctx.now, attempts=former.attempts if former and tried else 0)
+    written: dict[str, Any] = {} if again else dict.fromkeys(FORGOTTEN)
+    written |= {"attempts": None, **claim.to_dict()}
+    body = {
+        "metadata": {"resourceVersion": mignode.resource_version},
+        "status": {"grant": written, "observedGeneration": mignode.generation, "step": "take_up"},
+    }
+    try:
+        answer = ctx.ports.cluster.patch(MIG_NODE, mignode.name, body, subresource="status")
+    except ConflictError as error:
+        return Wait("Conflict", AT_ONCE_S, shortened(str(error)))
+    use_mignode(ctx, answer)
+    return CONTINUE

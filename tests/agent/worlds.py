@@ -1,0 +1,652 @@
+"""A node with simulated cards, a kubelet, a device plugin and pods, on a cluster in memory; and agents that can die.
+
+The kubelet and the plugin here are a few lines each and act only when ``tick`` is called, so that every pass of an
+agent meets a world that stands still. The cards are the real NVML client on the simulated machine.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pynvml
+
+from mig_manager.agent.agent import Agent
+from mig_manager.agent.clients import load_clients
+from mig_manager.agent.context import Memory, Ports, Settings
+from mig_manager.agent.names import CORDONED, PAUSED, PAUSED_WORD
+from mig_manager.agent.reconciler import Ending
+from mig_manager.api.layout import layout_hash, layout_to_dict
+from mig_manager.geometry.layout import GpuEntry, Layout, Match, MigMode, SliceRequest
+from mig_manager.geometry.names import SliceName
+from mig_manager.geometry.state import Card
+from mig_manager.gpu.holders import process_holders
+from mig_manager.gpu.journal import Intent, Journal, Record, Targets
+from mig_manager.gpu.nvml import NvmlGpus
+from mig_manager.gpu.port import GpuError
+from mig_manager.kube.kinds import LEASE, MIG_NODE, NODE, POD, POD_DISRUPTION_BUDGET
+from mig_manager.kube.memory import Call, MemoryCluster, Store
+from mig_manager.kube.podresources.client import KubeletUnreachableError
+from mig_manager.kube.podresources.values import ContainerDevices, Devices, PodDevices
+from mig_manager.sim.model.machine import Machine
+from mig_manager.sim.model.state import MachineError
+from mig_manager.sim.node.plugin_devices import Enumeration, PluginCrash, Strategy, enumerate_devices
+from mig_manager.sim.nvml import installed
+
+A100, A30, H100, SXM, T4 = "A100-PCIE-80GB", "A30", "H100-PCIE-80GB", "A100-SXM4-80GB", "T4"
+NODE_NAME = "n1"
+LEADER = "controller-1"
+AGENT = "mig-manager-agent"
+PLUGIN_GATE = "nvidia.com/gpu.deploy.device-plugin"
+PLUGIN_LABELS = {"app": "nvidia-device-plugin-daemonset"}
+START = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+
+CHANGING = frozenset(
+    {
+        "nvmlComputeInstanceDestroy",
+        "nvmlDeviceCreateGpuInstanceWithPlacement",
+        "nvmlDeviceSetMigMode",
+        "nvmlGpuInstanceCreateComputeInstanceWithPlacement",
+        "nvmlGpuInstanceDestroy",
+    }
+)
+
+
+class KilledError(BaseException):
+    """The process is dead: no handler may catch this, and nothing it tries afterwards reaches the outside."""
+
+
+@dataclass
+class Process:
+    """The life of one agent process: counts the calls of its ports, and dies at one of them; 0 means never.
+
+    ``look`` is called at every point, alive or not yet dead: that is where invariants are checked.
+    """
+
+    die_at: int = 0
+    points: int = 0
+    names: list[str] = field(default_factory=list)
+    look: Callable[[], None] = lambda: None
+
+    def point(self, name: str) -> None:
+        """A point of time before or after a call; from ``die_at`` on nothing gets past it."""
+        self.points += 1
+        self.names.append(name)
+        self.look()
+        if self.die_at and self.points >= self.die_at:
+            raise KilledError
+
+
+class SpiedFunction:
+    """An NVML function that a process calls. Only what changes the cards is a point of its own."""
+
+    def __init__(self, name: str, function: Any, process: Process) -> None:  # noqa: ANN401
+        self.name, self.function, self.process = name, function, process
+        self.restype: object = None
+
+    def __call__(self, *arguments: Any) -> Any:  # noqa: ANN401
+        """Call it, unless the process is dead."""
+        if self.name not in CHANGING:
+            return self.function(*arguments)
+        self.process.point(self.name)
+        result = self.function(*arguments)
+        self.process.point(f"{self.name} done")
+        return result
+
+
+class SpiedLibrary:
+    """The library as one process sees it."""
+
+    def __init__(self, library: object, process: Process) -> None:
+        self.library, self.process = library, process
+
+    def __getattr__(self, name: str) -> SpiedFunction:
+        return SpiedFunction(name, getattr(self.library, name), self.process)
+
+
+class SpiedJournal(Journal):
+    """The host file as one process sees it."""
+
+    def __init__(self, path: Path, process: Process) -> None:
+        super().__init__(path)
+        self.process = process
+
+    def read(self) -> Record:
+        """Read it, unless the process is dead."""
+        self.process.point("journal read")
+        return super().read()
+
+    def begin(self, intent: Intent) -> None:
+        """Begin, with a point before and after."""
+        self.process.point("journal begin")
+        super().begin(intent)
+        self.process.point("journal begun")
+
+    def drop(self) -> None:
+        """Drop, with a point before and after."""
+        self.process.point("journal drop")
+        super().drop()
+        self.process.point("journal dropped")
+
+    def close(self, last_good: Targets) -> None:
+        """Close, with a point before and after."""
+        self.process.point("journal close")
+        super().close(last_good)
+        self.process.point("journal closed")
+
+
+@dataclass
+class FakeClock:
+    """Time that passes only when told to, or when somebody sleeps."""
+
+    time: datetime = START
+
+    def now(self) -> datetime:
+        """The present."""
+        return self.time
+
+    def sleep(self, seconds: float) -> None:
+        """Let time pass."""
+        self.time += timedelta(seconds=seconds)
+
+
+@dataclass(frozen=True)
+class SpiedKubelet:
+    """The kubelet's PodResources API as one process sees it."""
+
+    world: World
+    process: Process
+
+    def list(self) -> tuple[PodDevices, ...]:
+        """What pods hold."""
+        self.process.point("kubelet list")
+        return self.world.kubelet_list()
+
+    def allocatable(self) -> tuple[Devices, ...]:
+        """What the plugin offers."""
+        self.process.point("kubelet allocatable")
+        return self.world.kubelet_allocatable()
+
+
+@dataclass
+class Running:
+    """A pod that holds a device: which, and the process by which it does."""
+
+    resource: str
+    device: str
+    pid: int
+    card: str = ""
+    birth: int = 0
+
+
+class World:
+    """One node and everything around it."""
+
+    def __init__(self, machine: Machine, path: Path, *, strategy: Strategy = Strategy.MIXED, seed: int = 0) -> None:
+        self.machine, self.path, self.strategy = machine, path, strategy
+        self.clock = FakeClock()
+        self.store = Store(now=self.clock.now)
+        self.admin = MemoryCluster(self.store, "kubectl")
+        self.kube = MemoryCluster(self.store, "kube")
+        self.random = random.Random(seed)  # noqa: S311 - a test's choice, no secret
+        self.running: dict[str, Running] = {}
+        self.offered: dict[str, tuple[str, ...]] = {}
+        self.enumerated_by = ""
+        self.kubelet_down = False
+        self.admitting = True
+        self.plugin_tolerates = False
+        self.gated = True
+        self.deleted: list[str] = []
+        self.persons_cordon = False
+        self.process = Process()
+        self.agent_memory = Memory()
+        self._names = 0
+        self.create_node()
+        self.admin.create(
+            LEASE, {"metadata": {"name": "controller"}, "spec": {"holderIdentity": LEADER}}, "mig-manager"
+        )
+        self.tick()
+
+    # -- reading --
+
+    @property
+    def node(self) -> dict[str, Any]:
+        """The Node."""
+        return self.admin.get(NODE, NODE_NAME)
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """Our labels on the Node, without the prefix."""
+        labels = self.node["metadata"].get("labels") or {}
+        return {k.partition("/")[2]: v for k, v in labels.items() if k.startswith("migmanager.io/")}
+
+    @property
+    def annotations(self) -> Mapping[str, str]:
+        """The Node's annotations."""
+        return self.node["metadata"].get("annotations") or {}
+
+    @property
+    def mignode(self) -> dict[str, Any]:
+        """The MIGNode."""
+        return self.admin.get(MIG_NODE, NODE_NAME)
+
+    @property
+    def status(self) -> dict[str, Any]:
+        """The MIGNode's status."""
+        return dict(self.mignode.get("status") or {})
+
+    @property
+    def grant_status(self) -> dict[str, Any]:
+        """How far the grant has come."""
+        return dict(self.status.get("grant") or {})
+
+    @property
+    def ready(self) -> tuple[str, str]:
+        """Value and reason of the Ready condition."""
+        return self.condition("Ready")
+
+    def condition(self, kind: str) -> tuple[str, str]:
+        """Value and reason of a condition."""
+        found = next(c for c in self.status["conditions"] if c["type"] == kind)
+        return found["status"], found["reason"]
+
+    def shape(self) -> list[str]:
+        """The cards' slices as the status shows them, from the machine."""
+        found = []
+        with installed(self.machine), NvmlGpus().session() as session:
+            for card in session.cards():
+                names = [f"{card.profiles[g.profile_id]}@{g.placement.start}" for g in card.instances]
+                found.append(" ".join(names) if card.mig_current else "off")
+        return found
+
+    @property
+    def journal(self) -> Record:
+        """What the host file says."""
+        return Journal(self.path).read()
+
+    # -- the API --
+
+    def create_node(self, labels: Mapping[str, str] | None = None, taints: Sequence[Mapping[str, str]] = ()) -> None:
+        """Register the Node."""
+        gate = {PLUGIN_GATE: "true"} if self.gated else {}
+        body = {
+            "metadata": {"name": NODE_NAME, "labels": {**gate, **(labels or {})}},
+            "spec": {"taints": list(taints)},
+        }
+        self.kube.create(NODE, body)
+        self.set_ready(ready=True)
+
+    def set_ready(self, *, ready: bool) -> None:
+        """What the kubelet says about itself."""
+        condition = {"type": "Ready", "status": "True" if ready else "False"}
+        status = {"conditions": [condition], "nodeInfo": {"bootID": self.machine.read().boot_id}}
+        self.kube.patch(NODE, NODE_NAME, {"status": status}, subresource="status")
+
+    def want(self, layout: Layout, *, profile: str = "p", **terms: object) -> None:
+        """What the controller writes as desired; the MIGNode is made if there is none."""
+        desired = {
+            "config": "pool",
+            "generation": 1,
+            "profile": profile,
+            "layout": layout_to_dict(layout),
+            "hash": layout_hash(layout),
+            "devicePluginStrategy": terms.get("strategy", "Auto"),
+        }
+        spec = {"schema": 1, "nodeUID": self.node["metadata"]["uid"], "desired": desired}
+        if self.has_mignode():
+            self.admin.patch(MIG_NODE, NODE_NAME, {"spec": spec})
+        else:
+            self.admin.create(MIG_NODE, {"metadata": {"name": NODE_NAME}, "spec": spec})
+
+    def has_mignode(self) -> bool:
+        """Whether the MIGNode is there."""
+        return any(m["metadata"]["name"] == NODE_NAME for m in self.admin.list(MIG_NODE).items)
+
+    def grant(self, *, slot: bool = True, **terms: object) -> int:
+        """Grant what is desired, under the next id."""
+        spec = self.mignode["spec"]
+        desired = spec["desired"]
+        grant_id = int((spec.get("grant") or {}).get("id", 0)) + 1
+        grant: dict[str, object] = {
+            "id": grant_id,
+            "by": LEADER,
+            "slot": slot,
+            "revoked": False,
+            "hash": desired["hash"],
+            "profile": desired["profile"],
+            "layout": desired["layout"],
+            "devicePluginStrategy": desired["devicePluginStrategy"],
+            "maxImpact": "EvictPods",
+            "drain": {"timeoutSeconds": 900, "onTimeout": "Abort"},
+        }
+        self.admin.patch(MIG_NODE, NODE_NAME, {"spec": {"grant": grant | terms}})
+        return grant_id
+
+    def revoke(self) -> None:
+        """Revoke the grant."""
+        self.admin.patch(MIG_NODE, NODE_NAME, {"spec": {"grant": {"revoked": True}}})
+
+    def leave_pool(self) -> None:
+        """The MIGConfig is deleted, or the node does not match any more."""
+        spec: dict[str, Any] = {"desired": None}
+        if self.mignode["spec"].get("grant"):
+            spec["grant"] = {"revoked": True}
+        self.admin.patch(MIG_NODE, NODE_NAME, {"spec": spec})
+
+    def control(self) -> None:
+        """A controller with one node: grants what is planned and not there, revokes nothing, respects notBefore."""
+        if not self.has_mignode():
+            return
+        spec, status = self.mignode["spec"], self.status
+        desired, grant, state = spec.get("desired"), spec.get("grant"), self.grant_status
+        plan = status.get("plan") or {}
+        if desired is None or plan.get("hash") != desired["hash"] or "impact" not in plan:
+            return
+        in_place = plan["impact"] == "None" and not plan["create"] and not plan["destroy"]
+        current = grant is not None and grant["hash"] == desired["hash"] and not grant.get("revoked")
+        if current and (state.get("id") != grant["id"] or state["state"] != "Released" or in_place):
+            return
+        if state.get("state") in ("Held", "Repairing") and current:
+            return
+        rest = state.get("notBefore")
+        if current and rest is not None and self.clock.now() < datetime.fromisoformat(rest):
+            return
+        self.grant(slot=state.get("state") == "Held" or not in_place)
+
+    def cordon(self) -> None:
+        """Somebody cordons the node with kubectl."""
+        self.persons_cordon = True
+        self.admin.patch(NODE, NODE_NAME, {"spec": {"unschedulable": True}})
+
+    def uncordon(self) -> None:
+        """Somebody uncordons the node with kubectl."""
+        self.persons_cordon = False
+        self.admin.patch(NODE, NODE_NAME, {"spec": {"unschedulable": None}})
+
+    def budget(self, labels: Mapping[str, str], minimum: int = 1, name: str = "pdb") -> None:
+        """A PodDisruptionBudget."""
+        spec = {"minAvailable": minimum, "selector": {"matchLabels": dict(labels)}}
+        self.admin.create(POD_DISRUPTION_BUDGET, {"metadata": {"name": name}, "spec": spec}, "default")
+
+    # -- pods and kubelet --
+
+    def pod(
+        self,
+        name: str,
+        resource: str = "nvidia.com/mig-1g.10gb",
+        *,
+        labels: Mapping[str, str] | None = None,
+        device: str = "",
+        **spec: object,
+    ) -> None:
+        """A pod bound to the node; it is admitted, with a device, unless admission is held up."""
+        body = {
+            "metadata": {"name": name, "labels": dict(labels or {})},
+            "spec": {
+                "nodeName": NODE_NAME,
+                "containers": [{"name": "c", "resources": {"limits": {resource: "1"}}}],
+                **spec,
+            },
+        }
+        self.kube.create(POD, body, "default")
+        if self.admitting:
+            self.admit(name, resource, device)
+
+    def admit(self, name: str, resource: str = "nvidia.com/mig-1g.10gb", device: str = "") -> None:
+        """What the kubelet does with a new pod: give it a device and let it run, or fail it."""
+        free = [d for d in self.offered.get(resource, ()) if d not in {r.device for r in self.running.values()}]
+        if not free:
+            self.kube.patch(POD, name, {"status": {"phase": "Failed"}}, "default", subresource="status")
+            return
+        chosen = device or free[0]
+        self.hold(f"default/{name}", resource, chosen)
+        status = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+        self.kube.patch(POD, name, {"status": status}, "default", subresource="status")
+
+    def hold(self, name: str, resource: str, device: str) -> None:
+        """A process of that pod uses the device."""
+        for card, gi, ci, uuid, birth in self.slices():
+            if uuid == device:
+                client = self.machine.hold(card, gpu_instance=gi, compute_instance=ci, name="python")
+                self.running[name] = Running(resource, device, client.pid, card, birth)
+                return
+        client = self.machine.hold(device, name="python")
+        self.running[name] = Running(resource, device, client.pid)
+
+    def slices(self) -> Iterator[tuple[str, int, int, str, int]]:
+        """Card, GPU instance, compute instance, UUID and birth number of every slice."""
+        with installed(self.machine), NvmlGpus().session() as session:
+            cards = session.cards()
+        for card in cards:
+            births = {i.id: i.generation for i in self.machine.card(card.uuid).instances}
+            for instance in card.instances:
+                for compute in instance.compute:
+                    yield card.uuid, instance.id, compute.id, compute.uuid, births[instance.id]
+
+    def device_at(self, gpu: int, start: int) -> str:
+        """The UUID of the slice that begins there."""
+        with installed(self.machine), NvmlGpus().session() as session:
+            card = session.cards()[gpu]
+        return next(i.compute[0].uuid for i in card.instances if i.placement.start == start)
+
+    def end(self, name: str) -> None:
+        """A pod comes to its end by itself."""
+        self._stop(f"default/{name}")
+        self.kube.delete(POD, name, "default", grace_s=0)
+
+    def tick(self, seconds: float = 1.0) -> None:
+        """Let everybody else act: pods that are leaving end, the DaemonSet follows the gate, the kubelet reports."""
+        self.clock.sleep(seconds)
+        for pod in self.kube.list(POD).items:
+            if "deletionTimestamp" in pod["metadata"]:
+                name = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+                self._stop(name)
+                self.kube.end_pod(pod["metadata"]["namespace"], pod["metadata"]["name"])
+                self.deleted.append(name)
+        if self._node_exists():
+            self._daemon_set()
+            self._report()
+
+    def _node_exists(self) -> bool:
+        return bool(self.admin.list(NODE).items)
+
+    def plugin(self) -> dict[str, Any] | None:
+        """The plugin's pod."""
+        pods = self.kube.list(POD, "gpu-operator", labels="app=nvidia-device-plugin-daemonset").items
+        return pods[0] if pods else None
+
+    def _daemon_set(self) -> None:
+        node, pod = self.node, self.plugin()
+        taints = {t["key"] for t in node["spec"].get("taints", ())}
+        gate = (node["metadata"].get("labels") or {}).get(PLUGIN_GATE)
+        wanted = (gate == "true" if self.gated else True) and (self.plugin_tolerates or not taints)
+        if pod is not None and self.gated and gate != "true":
+            self.kube.delete(POD, pod["metadata"]["name"], "gpu-operator", grace_s=0)
+            pod = None
+        elif pod is None and wanted:
+            self._names += 1
+            body = {
+                "metadata": {"name": f"plugin-{self._names}", "labels": PLUGIN_LABELS},
+                "spec": {
+                    "nodeName": NODE_NAME,
+                    "containers": [{"name": "nvidia-device-plugin"}],
+                    "tolerations": [{"operator": "Exists"}] if self.plugin_tolerates else [],
+                },
+            }
+            pod = self.kube.create(POD, body, "gpu-operator")
+            status = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+            self.kube.patch(POD, pod["metadata"]["name"], {"status": status}, "gpu-operator", subresource="status")
+        uid = pod["metadata"]["uid"] if pod else ""
+        if uid != self.enumerated_by:
+            # The plugin looks at the cards only at its start.
+            self.enumerated_by = uid
+            self.offered = self._enumerate().resources if uid else {}
+
+    def _enumerate(self) -> Enumeration:
+        try:
+            return enumerate_devices(self.machine.read(), self.strategy)
+        except PluginCrash:
+            return Enumeration()
+
+    def _report(self) -> None:
+        before = self.node.get("status", {}).get("allocatable") or {}
+        names = {n for n in before if n.startswith(("nvidia.com/",))} | set(self.offered)
+        amounts = {name: str(len(self.offered.get(name, ()))) for name in names}
+        self.kube.patch(NODE, NODE_NAME, {"status": {"allocatable": amounts}}, subresource="status")
+
+    def kubelet_list(self) -> tuple[PodDevices, ...]:
+        """PodResources List."""
+        self._answer()
+        return tuple(
+            PodDevices(
+                name.partition("/")[0],
+                name.partition("/")[2],
+                (ContainerDevices("c", (Devices(r.resource, (r.device,)),)),),
+            )
+            for name, r in sorted(self.running.items())
+        )
+
+    def kubelet_allocatable(self) -> tuple[Devices, ...]:
+        """PodResources GetAllocatableResources."""
+        self._answer()
+        return tuple(Devices(resource, ids) for resource, ids in sorted(self.offered.items()))
+
+    def _answer(self) -> None:
+        if self.kubelet_down:
+            raise KubeletUnreachableError("asking the kubelet: nobody listens")
+
+    def _stop(self, name: str) -> None:
+        running = self.running.pop(name, None)
+        if running is not None:
+            self.machine.free(pid=running.pid)
+
+    # -- machine --
+
+    def reboot(self) -> None:
+        """The machine restarts: no process and no slice survives, the plugin starts anew."""
+        self.machine.reboot()
+        for name in list(self.running):
+            del self.running[name]
+            namespace, _, pod = name.partition("/")
+            self.kube.delete(POD, pod, namespace, grace_s=0)
+        plugin = self.plugin()
+        if plugin is not None:
+            self.kube.delete(POD, plugin["metadata"]["name"], "gpu-operator", grace_s=0)
+        self.set_ready(ready=True)
+        self.tick()
+
+    def replace_node(self) -> None:
+        """The Node is deleted and registers again under the same name: annotations, labels and cordon are gone."""
+        self.admin.delete(NODE, NODE_NAME)
+        self.persons_cordon = False
+        self.create_node()
+
+    def reset(self, cards: Sequence[Card]) -> None:
+        """What nvidia-smi -r does."""
+        done: set[str] = set()
+        for card in cards:
+            if card.uuid not in done:
+                try:
+                    done.update(self.machine.reset(card.uuid))
+                except MachineError as error:
+                    raise GpuError(f"resetting {card.label}", str(error), 0) from error
+
+    # -- agents --
+
+    @contextmanager
+    def agent(self, process: Process | None = None, **settings: Any) -> Iterator[Agent]:  # noqa: ANN401
+        """An agent process on this node."""
+        process = process or self.process
+
+        def before(call: Call) -> None:
+            process.point(f"{call.verb} {call.kind.name}")
+
+        def after(call: Call) -> None:
+            process.point(f"{call.verb} {call.kind.name} done")
+
+        with installed(self.machine, self.clock.sleep):
+            pynvml.nvmlLib = SpiedLibrary(pynvml.nvmlLib, process)
+            ports = Ports(
+                cluster=MemoryCluster(self.store, AGENT, before, after),
+                gpus=NvmlGpus(),
+                pod_resources=SpiedKubelet(self, process),
+                journal=SpiedJournal(self.path, process),
+                clock=self.clock,
+                processes=process_holders,
+                reset=self.reset,
+                device_files=lambda: process.point("device files"),
+            )
+            defaults = Settings(NODE_NAME, load_clients(), "controller", "mig-manager")
+            yield Agent(ports, Settings(**{**_fields(defaults), **settings}), self.agent_memory)
+
+    def run_pass(self, process: Process | None = None) -> Ending:
+        """One pass."""
+        with self.agent(process) as agent:
+            return agent.run_pass()
+
+    def settle(self, passes: int = 60, *, control: bool = False, seconds: float = 1.0) -> list[str]:
+        """Passes, with everybody else acting in between, until one ends without waiting; the steps where they ended."""
+        ended = []
+        for _ in range(passes):
+            if control:
+                self.control()
+            ending = self.run_pass()
+            ended.append(f"{ending.step}: {getattr(ending.result, 'reason', 'Done')}")
+            if ended[-1].endswith("Done"):
+                return ended
+            self.tick(seconds)
+        return ended
+
+    # -- invariants --
+
+    def check(self) -> None:
+        """What must hold at every moment."""
+        births = {(card, birth) for card, _, _, _, birth in self._births()}
+        for name, held in self.running.items():
+            if held.card:
+                assert (held.card, held.birth) in births, f"the slice of {name} was destroyed"
+        if self._node_exists() and self.persons_cordon:
+            assert self.node["spec"].get("unschedulable"), "a person's cordon was lifted"
+
+    def _births(self) -> Iterator[tuple[str, int, int, str, int]]:
+        for card in self.machine.read().cards:
+            for instance in card.instances:
+                yield card.uuid, instance.id, 0, "", instance.generation
+
+    def assert_clean(self) -> None:
+        """Nothing of ours is left on the node."""
+        assert not {CORDONED, PAUSED} & set(self.annotations)
+        assert PAUSED_WORD not in (self.node["metadata"].get("labels") or {}).values()
+        assert self.persons_cordon == bool(self.node["spec"].get("unschedulable"))
+        assert self.journal.intent is None
+        assert not [t for t in self.node["spec"].get("taints", ()) if t["key"] == "migmanager.io/repartitioning"]
+
+
+def _fields(settings: Settings) -> dict[str, Any]:
+    return {name: getattr(settings, name) for name in Settings.__dataclass_fields__}
+
+
+def layout(*entries: GpuEntry) -> Layout:
+    """A layout; cards that no entry matches stay as they are."""
+    return Layout(entries)
+
+
+def on(gpus: Collection[int] | int, *slices: str, mig: MigMode = MigMode.ENABLED) -> GpuEntry:
+    """What some cards shall have: ``1g*3``, ``3g``."""
+    indices = (gpus,) if isinstance(gpus, int) else tuple(gpus)
+    return GpuEntry(tuple(map(_request, slices)), Match(indices=indices), mig=mig)
+
+
+def every(*slices: str, mig: MigMode = MigMode.ENABLED) -> Layout:
+    """A layout for all cards with MIG."""
+    return Layout((GpuEntry(tuple(map(_request, slices)), mig=mig),))
+
+
+def _request(text: str) -> SliceRequest:
+    name, _, count = text.partition("*")
+    return SliceRequest(SliceName.parse(name), "max" if count == "max" else int(count or 1))

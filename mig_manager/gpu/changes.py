@@ -122,7 +122,7 @@ class Changes:
         def set_mode() -> str:
             if not change.becomes_current:  # otherwise only a pending wish of somebody is taken back
                 self._refuse_held(f"{action} {card.label}", holders_of_card(self._holders(session, card), card.uuid))
-            return session.set_mig_mode(card.uuid, target.mig).status
+            return session.set_mig_mode(card.uuid, enabled=target.mig).status
 
         status = self._call(Event(action, card.uuid, card.label), set_mode)
         card = session.card(card.uuid)

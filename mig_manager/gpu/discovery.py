@@ -196,7 +196,7 @@ def _placements(device: Device, profile_id: int) -> tuple[Placement, ...]:
 
 def _profile_name(constant: int, info: Any, total_mib: int) -> SliceName:  # noqa: ANN401
     """The card's own name where it tells one, else the name that NVIDIA's tools compute."""
-    told = lenient(lambda: info.name) if hasattr(info, "name") else ""
+    told = lenient(lambda: info.name) if hasattr(type(info), "name") else ""
     try:
         return SliceName.parse(told.removeprefix("MIG ").strip()).instance
     except LayoutError:

@@ -112,7 +112,7 @@ class NvmlSession:
         mode = discovery.mig_mode(device)
         return instances.read_processes(device, mig=mode is not None and mode[0])
 
-    def set_mig_mode(self, gpu_uuid: str, enabled: bool) -> ModeChangeResult:
+    def set_mig_mode(self, gpu_uuid: str, *, enabled: bool) -> ModeChangeResult:
         """Ask for a MIG mode and read back what came of it; the profiles are read anew afterwards."""
         known = self._known(gpu_uuid)
         act = f"{'enabling' if enabled else 'disabling'} MIG on {known.device.label}"

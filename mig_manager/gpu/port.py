@@ -86,7 +86,7 @@ class GpuSession(Protocol):
         """The compute and graphics processes on a card and on each of its slices."""
         ...
 
-    def set_mig_mode(self, gpu_uuid: str, enabled: bool) -> ModeChangeResult:
+    def set_mig_mode(self, gpu_uuid: str, *, enabled: bool) -> ModeChangeResult:
         """Ask for a MIG mode and read back what came of it."""
         ...
 

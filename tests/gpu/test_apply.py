@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from mig_manager.geometry.errors import LayoutError
 from mig_manager.geometry.layout import Layout, MigMode
 from mig_manager.geometry.state import Card, Holder, Holders, SliceKey
+from mig_manager.gpu.apply import DEFAULT_MEANS
 from mig_manager.gpu.holders import process_holders
 from mig_manager.gpu.parts import Action, Event
 from mig_manager.gpu.port import GpuSession
@@ -513,3 +516,23 @@ def test_difference_is_empty_afterwards(world: Make) -> None:
     target = plan.cards[0].target
     assert target is not None
     assert difference(card, target).empty
+
+
+def test_processes_are_called_by_name(world: Make) -> None:
+    """A process that can be looked up is called by pid and name, another by its pid."""
+    w = world(A100)
+    w.machine.add_instance(0, "3g", start=4)
+    for pid in (os.getpid(), 4_190_000):
+        w.machine.hold(0, start=4, pid=pid)
+    with w.process() as gpus, gpus.session() as session:
+        uuid = session.cards()[0].uuid
+        (who,) = process_holders(session, [uuid]).values()
+    name = Path("/proc/self/comm").read_text().strip()
+    assert {Holder(f"pid {os.getpid()} ({name})"), Holder("pid 4190000")} == who
+
+
+def test_defaults(world: Make) -> None:
+    """Without anything said, holders are NVML's processes, nobody hears of progress, and times are UTC."""
+    w = world(A100)
+    assert Outcome.APPLIED is w.apply(w.plan(wants(on(0, "7g"))), means=DEFAULT_MEANS).outcome
+    assert DEFAULT_MEANS.now().endswith("+00:00")

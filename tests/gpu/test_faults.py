@@ -36,6 +36,7 @@ DOCUMENTED: dict[str, tuple[Code, ...]] = {
     "nvmlDeviceGetGpuInstances": PERMITTED,
     "nvmlDeviceGetGraphicsRunningProcesses_v3": PERMITTED,
     "nvmlDeviceGetHandleByIndex_v2": (Code.NO_PERMISSION,),
+    "nvmlDeviceGetMPSComputeRunningProcesses_v3": PERMITTED,
     "nvmlDeviceGetMaxMigDeviceCount": (),
     "nvmlDeviceGetMemoryInfo": PERMITTED,
     "nvmlDeviceGetMigDeviceHandleByIndex": (Code.NOT_FOUND, Code.NOT_SUPPORTED),
@@ -108,8 +109,7 @@ def test_every_function_is_listed(start: Start, tmp_path: Path) -> None:
     """The list is what applying really calls: a new call needs its errors here."""
     process = Process()
     assert start.world(tmp_path).apply(start.plan, process).ok
-    optional = {"nvmlDeviceGetMPSComputeRunningProcesses_v3"}  # a driver may lack it
-    assert set(DOCUMENTED) == {n for n in process.names if not n.endswith(" done")} - optional
+    assert set(DOCUMENTED) == {n for n in process.names if not n.endswith(" done")}
 
 
 @pytest.mark.parametrize(("function", "code"), CASES, ids=lambda value: getattr(value, "name", value))

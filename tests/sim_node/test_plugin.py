@@ -212,6 +212,8 @@ def test_an_unhealthy_device_is_capacity_only(world: World) -> None:
     node = world.node(machine)
     world.until_allocatable({SMALL: 2})
     broken = min(world.offered())
+    with pytest.raises(KeyError, match="MIG-other"):
+        node.mark_unhealthy("MIG-other")
     node.mark_unhealthy(broken)
     world.until_allocatable({SMALL: 1})
     assert {SMALL: 2} == world.devices("capacity")
@@ -236,8 +238,32 @@ def test_whole_cards_are_held_whole(world: World) -> None:
     assert [] == none
 
 
-def test_no_daemon_set_no_plugin(world: World) -> None:
-    """When the DaemonSet's template tolerates nothing the node has, no pod comes."""
+@pytest.mark.parametrize(
+    ("toleration", "lasts"),
+    [
+        ({"key": "busy", "value": "yes"}, True),
+        ({"key": "busy", "value": "no"}, False),
+        ({"key": "busy", "operator": "Exists", "effect": "NoExecute"}, True),
+        ({"key": "busy", "operator": "Exists", "effect": "NoSchedule"}, False),
+        ({"operator": "Exists"}, True),
+    ],
+)
+def test_no_execute_ends_what_does_not_tolerate_it(world: World, toleration: dict[str, str], lasts: bool) -> None:
+    """A taint NoExecute takes the plugin's pod away unless its DaemonSet tolerates it."""
+    machine = world.machine()
+    machine.add_instance(0, "3g.40gb")
+    world.node(machine)
+    template = {"spec": {"template": {"spec": {"tolerations": [toleration]}}}}
+    world.cluster.patch(DAEMON_SET, PLUGIN_DAEMON_SET, template, OPERATOR_NAMESPACE)
+    world.until_allocatable({LARGE: 1})
+    world.cluster.patch(NODE, "n1", {"spec": {"taints": [{"key": "busy", "value": "yes", "effect": "NoExecute"}]}})
+    world.fleet.sync()
+    world.fleet.sync()
+    assert lasts == bool(world.plugin_pods())
+
+
+def test_a_template_that_does_not_tolerate_brings_no_pod(world: World) -> None:
+    """As long as the template tolerates less than the node's taints, no pod comes."""
     machine = world.machine()
     machine.add_instance(0, "3g.40gb")
     world.node(machine, taints=[{"key": "migmanager.io/unready", "value": "", "effect": "NoSchedule"}])

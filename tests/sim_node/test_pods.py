@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from mig_manager.kube.kinds import POD
 from mig_manager.sim.model.machine import Machine
 from mig_manager.sim.node.pod_spec import INIT_SECONDS, SHUTDOWN_SECONDS
@@ -34,6 +36,23 @@ def test_a_pod_holds_what_it_was_given(world: World) -> None:
     assert {(large.id, "default/p")} == busy(machine)
     ready = {c["type"]: c["status"] for c in world.status("p")["conditions"]}
     assert {"Initialized": "True", "ContainersReady": "True", "Ready": "True"} == ready
+
+
+def test_a_process_tells_its_pod(world: World) -> None:
+    """The node's proc directory leads from a pid that NVML reports to the pod's UID, and from nowhere afterwards."""
+    machine = machine_with(world, "1g.10gb")
+    node = world.node(machine)
+    world.until_allocatable({SMALL: 1})
+    uid = world.pod("p", container(_1g_10gb=1))["metadata"]["uid"]
+    world.until_phase("p", "Running")
+    (client,) = machine.card(0).clients
+    about = node.kubelet.proc / str(client.pid)
+    assert f"-pod{uid.replace('-', '_')}.slice/" in (about / "cgroup").read_text()
+    assert "python\n" == (about / "comm").read_text()
+    assert not Path(f"/proc/{client.pid}").exists()
+    world.cluster.delete(POD, "p", "default")
+    world.until_phase("p", "Gone")
+    assert [] == list(node.kubelet.proc.iterdir())
 
 
 def test_too_many_is_an_unexpected_admission_error(world: World) -> None:

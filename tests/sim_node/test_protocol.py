@@ -112,7 +112,7 @@ def test_a_device_that_was_never_listed_is_refused(place: Place) -> None:
         wanted = pb.ContainerAllocateRequest(devices_ids=["MIG-other"])
         with pytest.raises(grpc.RpcError, match="unknown device: MIG-other"):
             stub.allocate(pb.AllocateRequest(container_requests=[wanted]))
-        (device,) = place.plugin.resources[SMALL]
+        (device,) = place.plugin.devices
         wanted = pb.ContainerAllocateRequest(devices_ids=[device])
         (answer,) = stub.allocate(pb.AllocateRequest(container_requests=[wanted])).container_responses
         assert {"NVIDIA_VISIBLE_DEVICES": device} == dict(answer.envs)
@@ -155,7 +155,7 @@ def test_a_kubelet_that_comes_late_is_found_at_once(place: Place) -> None:
     place.plugin.poll()
     place.registry.start()
     place.plugin.poll()
-    assert place.plugin.resources[SMALL] == place.until_healthy()
+    assert tuple(place.plugin.devices) == place.until_healthy()
 
 
 def test_a_kubelet_restart_makes_the_plugin_enumerate_anew(place: Place) -> None:
@@ -165,13 +165,13 @@ def test_a_kubelet_restart_makes_the_plugin_enumerate_anew(place: Place) -> None
     place.until_healthy()
     place.machine.add_instance(0, "3g.40gb")
     place.plugin.poll()
-    assert [SMALL] == list(place.plugin.resources)
+    assert [SMALL] == list(place.plugin.devices.values())
     place.registry.stop()
     place.devices.restart()
     place.registry.start()
     place.plugin.poll()
     place.until_healthy(LARGE)
-    assert {SMALL, LARGE} == set(place.plugin.resources)
+    assert {SMALL, LARGE} == set(place.plugin.devices.values())
 
 
 def test_there_is_nothing_to_do_before_a_container_starts(place: Place) -> None:

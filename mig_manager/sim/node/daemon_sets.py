@@ -8,10 +8,10 @@ when it is gone.
 from __future__ import annotations
 
 import contextlib
-import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any
+from uuid import uuid4
 
 from mig_manager.kube.errors import ConflictError, NotFoundError
 from mig_manager.kube.kinds import DAEMON_SET, POD
@@ -34,7 +34,6 @@ class DaemonSets:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._numbers = itertools.count(1)
 
     def sync(self, nodes: Iterable[Object]) -> None:
         """Create and delete pods so that they are where they should be."""
@@ -72,7 +71,7 @@ class DaemonSets:
             "kind": POD.name,
             "metadata": {
                 **template.get("metadata", {}),
-                "name": f"{metadata['name']}-{next(self._numbers):05d}",
+                "name": f"{metadata['name']}-{uuid4().hex[:8]}",
                 "namespace": metadata["namespace"],
                 "ownerReferences": [owner],
             },

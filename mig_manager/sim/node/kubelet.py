@@ -1,8 +1,8 @@
 """A small kubelet: device plugins register with it, pods run on it, and PodResources tells who holds what.
 
-Its directory is laid out as the real one's (``device-plugins/``, ``pod-resources/``), with real sockets. Everything
-that happens to pods happens in ``sync``, which one thread at a time may call; sockets are served by threads of their
-own.
+Its directory is laid out as the real one's (``device-plugins/``, ``pod-resources/``), with real sockets, and beside
+them is the node's ``proc/``, which tells to which pod a process on a card belongs. Everything that happens to pods
+happens in ``sync``, which one thread at a time may call; sockets are served by threads of their own.
 """
 
 from __future__ import annotations
@@ -51,13 +51,14 @@ class Kubelet:
         self.name = name
         self.device_plugins = root / "device-plugins"
         self.pod_resources = root / "pod-resources"
+        self.proc = root / "proc"
         self.overlooks: Callable[[Object], bool] = nothing
         self.ip = "127.0.0.1"
         self.devices = DeviceManager(clock, seed=name)
         self._cluster = cluster
         self._registry = Registry(self.device_plugins, self.devices)
         self._server: PodResourcesServer | None = None
-        self._surroundings = Surroundings(self.devices, Processes(machine), programs, clock)
+        self._surroundings = Surroundings(self.devices, Processes(machine, self.proc), programs, clock)
         self._workers: dict[str, PodWorker] = {}
         self.device_plugins.mkdir(parents=True, exist_ok=True)
         self.pod_resources.mkdir(parents=True, exist_ok=True)
@@ -107,8 +108,6 @@ class Kubelet:
 
     def sync(self, pods: Sequence[Object]) -> None:
         """Look after ``pods``, all that are bound to this node now: admit, run, end, and report."""
-        if not self.running:
-            return
         bound = {pod_spec.uid(pod): pod for pod in pods}
         for uid, pod in bound.items():
             if uid not in self._workers:

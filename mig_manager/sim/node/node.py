@@ -98,11 +98,11 @@ class SimulatedNode:
             self.kubelet.restart_containers(namespace, name)
 
     def mark_unhealthy(self, device: str) -> None:
-        """Let the device plugin find a device broken; it stays so until the plugin starts anew."""
+        """Let the device plugin find a device broken, until it starts anew; KeyError when no plugin offers it."""
         with self._lock:
-            for program in self.kubelet.programs():
-                if isinstance(program, DevicePlugin):
-                    program.mark_unhealthy(device)
+            plugins = [p for p in self.kubelet.programs() if isinstance(p, DevicePlugin)]
+            offered = {known: plugin for plugin in plugins for known in plugin.devices}
+            offered[device].mark_unhealthy(device)
 
     def power_off(self) -> None:
         """Let the node go dark. Its Node says what the node lifecycle controller would after the grace period."""

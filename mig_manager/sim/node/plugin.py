@@ -45,9 +45,9 @@ class DevicePlugin:
         self._retry_at: float | None = None
 
     @property
-    def resources(self) -> dict[str, tuple[str, ...]]:
-        """The device ids that it found when it last enumerated, by resource."""
-        return {name: tuple(server.healthy) for name, server in self._servers.items()}
+    def devices(self) -> dict[str, str]:
+        """The resource of every device that it found when it last enumerated."""
+        return {device: name for name, server in self._servers.items() for device in server.healthy}
 
     def start(self) -> None:
         """Enumerate the machine's devices, serve and register each resource; PluginCrash for a layout it refuses."""
@@ -81,8 +81,7 @@ class DevicePlugin:
 
     def mark_unhealthy(self, device: str) -> None:
         """Report a device as broken, as the health check does after an XID event; KeyError when it has no such."""
-        owners = {known: server for server in self._servers.values() for known in server.healthy}
-        owners[device].mark_unhealthy(device)
+        self._servers[self.devices[device]].mark_unhealthy(device)
 
 
 class _ResourceServer:

@@ -137,7 +137,7 @@ class PodWorker:
 
     def _start(self, run: ContainerRun) -> None:
         devices = self._node.devices.held(self.uid).get(run.name, {})
-        run.pids = self._node.processes.start(self.full_name, [d for ids in devices.values() for d in ids])
+        run.pids = self._node.processes.start(self.full_name, self.uid, [d for ids in devices.values() for d in ids])
         run.program = self._node.programs(self.pod, self._specs[run.name])
         if run.program is not None:
             run.program.start()

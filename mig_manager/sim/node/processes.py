@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import shutil
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 from mig_manager.kube.podresources.values import physical_id
 from mig_manager.sim.model.hardware import mig_uuid
@@ -13,6 +15,7 @@ from mig_manager.sim.model.state import CardState, Client, MachineState
 FIRST_PID = 2**22 + 1
 """Beyond what Linux ever gives (PID_MAX_LIMIT), so that no simulated pid is that of a process of this machine."""
 
+COMMAND = "python"
 _MEMORY_MIB = 1024
 
 
@@ -21,13 +24,18 @@ class DeviceGoneError(Exception):
 
 
 class Processes:
-    """Starts and ends processes on the cards of a machine; a pid is never used twice."""
+    """The processes of pods on the cards of a machine; a pid is never used twice.
 
-    def __init__(self, machine: Machine) -> None:
+    ``proc`` is a directory in the manner of /proc: for every process it says which pod it belongs to (``cgroup``, as
+    the kubelet names control groups with the systemd driver) and what it is called (``comm``).
+    """
+
+    def __init__(self, machine: Machine, proc: Path) -> None:
         self.machine = machine
+        self.proc = proc
         self._pids = itertools.count(FIRST_PID)
 
-    def start(self, name: str, devices: Iterable[str]) -> list[int]:
+    def start(self, name: str, pod_uid: str, devices: Iterable[str]) -> list[int]:
         """One process on each of the devices, or DeviceGoneError and none at all.
 
         A process that is given a card with MIG on uses its first slice, and none when there is no slice (CUDA's own
@@ -37,22 +45,29 @@ class Processes:
         wanted = [physical_id(device) for device in devices]
         if not wanted:
             return pids
-        with self.machine.change() as state:
-            for device in wanted:
-                card, place = _find(state, device)
-                if place is None and card.mig_current:
-                    place = next(_slices(card), None)
-                    if place is None:
-                        continue
-                pid = next(self._pids)
-                pids.append(pid)
-                instance, compute = place or (None, None)
-                card.clients.append(Client(pid, name, instance, compute, _MEMORY_MIB))
+        try:
+            with self.machine.change() as state:
+                for device in wanted:
+                    card, place = _find(state, device)
+                    if place is None and card.mig_current:
+                        place = next(_slices(card), None)
+                        if place is None:
+                            continue
+                    pid = next(self._pids)
+                    pids.append(pid)
+                    # Described before anybody can see it on the card.
+                    self._describe(pid, pod_uid)
+                    instance, compute = place or (None, None)
+                    card.clients.append(Client(pid, name, instance, compute, _MEMORY_MIB))
+        except DeviceGoneError:
+            self._forget(pids)
+            raise
         return pids
 
     def end_leftovers(self) -> None:
         """End every process of a simulated pod on the machine, whoever started it."""
         self.end({c.pid for card in self.machine.read().cards for c in card.clients if c.pid >= FIRST_PID})
+        shutil.rmtree(self.proc, ignore_errors=True)
 
     def end(self, pids: Iterable[int]) -> None:
         """End processes; those that are gone already are no matter."""
@@ -62,6 +77,19 @@ class Processes:
         with self.machine.change() as state:
             for card in state.cards:
                 card.clients = [c for c in card.clients if c.pid not in ending]
+        self._forget(ending)
+
+    def _describe(self, pid: int, pod_uid: str) -> None:
+        directory = self.proc / str(pid)
+        directory.mkdir(parents=True)
+        slice_name = f"kubepods-besteffort-pod{pod_uid.replace('-', '_')}.slice"
+        scope = f"cri-containerd-{pid:064x}.scope"
+        (directory / "cgroup").write_text(f"0::/kubepods.slice/kubepods-besteffort.slice/{slice_name}/{scope}\n")
+        (directory / "comm").write_text(f"{COMMAND}\n")
+
+    def _forget(self, pids: Iterable[int]) -> None:
+        for pid in pids:
+            shutil.rmtree(self.proc / str(pid), ignore_errors=True)
 
 
 def _find(state: MachineState, device: str) -> tuple[CardState, tuple[int, int] | None]:

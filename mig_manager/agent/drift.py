@@ -1,0 +1,39 @@
+"""A cheap look at this machine between passes, without a request to the API server: has anything changed?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mig_manager.agent.context import Ports
+from mig_manager.geometry.state import Card
+from mig_manager.gpu.port import GpuError
+from mig_manager.kube.podresources.client import PodResourcesError
+from mig_manager.kube.podresources.values import Devices
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What cards and kubelet say; two looks are equal when nothing has happened that a pass should see.
+
+    ``driver`` is why the cards cannot be read, in words that stay the same while the cause does.
+    """
+
+    cards: tuple[Card, ...] = ()
+    driver: str = ""
+    offered: tuple[Devices, ...] = ()
+    kubelet_answers: bool = True
+
+
+def look(ports: Ports) -> Look:
+    """Read cards and kubelet."""
+    cards: tuple[Card, ...] = ()
+    driver = ""
+    try:
+        with ports.gpus.session() as session:
+            cards = session.cards()
+    except GpuError as error:
+        driver = str(error)
+    try:
+        return Look(cards, driver, tuple(sorted(ports.pod_resources.allocatable())))
+    except PodResourcesError:
+        return Look(cards, driver, kubelet_answers=False)

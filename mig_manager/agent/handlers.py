@@ -1,0 +1,115 @@
+"""kopf's part of the agent: one watch on the node's own MIGNode, and the shell of the process.
+
+The only module here that imports kopf. A handler decides nothing: it rings the bell, and the worker reads for itself.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import kopf
+
+from mig_manager.agent.worker import Worker
+from mig_manager.kube.client import KubernetesCluster
+from mig_manager.kube.kinds import GROUP, MIG_NODE
+
+MANAGER = "mig-manager-agent"
+RESOURCE = (MIG_NODE.group, MIG_NODE.version, MIG_NODE.plural)
+CRD_KIND = ("apiextensions.k8s.io", "v1", "customresourcedefinitions")
+LONGEST_BACKOFF_S = 60.0
+
+
+class EndlessBackoffs:
+    """Jittered waits between attempts to watch, growing to a minute and never ending.
+
+    kopf's own are finite, and after the last one the process ends: a minute without an API server would restart every
+    agent of the fleet at the same time.
+    """
+
+    def __iter__(self) -> Iterator[float]:
+        """Begin with a short wait."""
+        wait_s = 1.0
+        while True:
+            yield random.uniform(0.5, 1.0) * wait_s  # noqa: S311 - jitter
+            wait_s = min(LONGEST_BACKOFF_S, wait_s * 2)
+
+
+class Bell:
+    """Rings for what the agent must look at: our own status patches come back as events too, and are not news."""
+
+    def __init__(self, worker: Worker, node: str) -> None:
+        self._worker = worker
+        self._node = node
+        self._seen: tuple[str, int, bool] | None = None
+
+    def receive(self, event: kopf.RawEvent) -> None:
+        """Take one watch event in. The name is compared too: a server that ignores the selector must not mislead us."""
+        metadata: Mapping[str, Any] = event["object"]["metadata"]
+        if metadata["name"] != self._node:
+            return
+        seen = (metadata["uid"], metadata["generation"], event["type"] == "DELETED" or "deletionTimestamp" in metadata)
+        if seen != self._seen:
+            self._seen = seen
+            self._worker.ring()
+
+
+def configure(settings: kopf.OperatorSettings, node: str) -> None:
+    """Make kopf a patient and frugal informer of one object."""
+    settings.posting.enabled = False
+    settings.networking.error_backoffs = EndlessBackoffs()
+    settings.queueing.idle_timeout = 0.2
+    settings.watching.server_timeout = 600
+    settings.watching.field_selectors[RESOURCE] = f"metadata.name={node}"
+    # Without this, kopf would watch every CustomResourceDefinition of the cluster.
+    settings.watching.field_selectors[CRD_KIND] = f"metadata.name={MIG_NODE.plural}.{GROUP}"
+
+
+def registry_for(worker: Worker, node: str, kubeconfig: Path | None) -> kopf.OperatorRegistry:
+    """Kopf's handlers; they talk to the same cluster as the worker."""
+    registry = kopf.OperatorRegistry()
+    bell = Bell(worker, node)
+
+    @kopf.on.startup(registry=registry)
+    async def start(**kwargs: Any) -> None:  # noqa: ANN401 - kopf's own arguments
+        configure(kwargs["settings"], node)
+        worker.start()
+
+    @kopf.on.cleanup(registry=registry)
+    def stop(**_: object) -> None:
+        worker.stop()
+
+    @kopf.on.login(registry=registry)
+    def login(**kwargs: Any) -> kopf.ConnectionInfo | None:  # noqa: ANN401 - kopf's own arguments
+        return (kopf.login_with_kubeconfig if kubeconfig else kopf.login_with_service_account)(**kwargs)
+
+    @kopf.on.event(*RESOURCE, registry=registry, id=MIG_NODE.plural)
+    async def seen(event: kopf.RawEvent, **_: object) -> None:
+        bell.receive(event)
+
+    @kopf.on.probe(registry=registry)
+    def silent_seconds(**_: object) -> int:
+        if not worker.healthy:
+            # Any other error would leave the probe hanging instead of failing.
+            raise kopf.PermanentError(f"no sign of life for {worker.silent_s:.0f} s")
+        return round(worker.silent_s)
+
+    return registry
+
+
+def cluster_for(kubeconfig: Path | None) -> KubernetesCluster:
+    """The cluster of a kubeconfig, or without one that of the pod."""
+    if kubeconfig is None:
+        return KubernetesCluster.in_cluster(MANAGER)
+    return KubernetesCluster.from_kubeconfig(MANAGER, kubeconfig)
+
+
+def run(worker: Worker, node: str, kubeconfig: Path | None, liveness_port: int | None) -> None:
+    """Run the agent until SIGTERM or SIGINT."""
+    logging.getLogger("kopf.objects").setLevel(logging.WARNING)
+    liveness = None if liveness_port is None else f"http://0.0.0.0:{liveness_port}/healthz"
+    registry = registry_for(worker, node, kubeconfig)
+    kopf.run(registry=registry, standalone=True, clusterwide=True, liveness_endpoint=liveness)

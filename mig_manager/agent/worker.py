@@ -1,0 +1,122 @@
+"""The one thread that does everything: a pass, then waiting for a reason for the next.
+
+Synchronous, because NVML blocks and draining is polling anyway. The probe sees its heartbeat: a pass that hangs in the
+driver, or a thread that died, is an agent that must be restarted.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+from mig_manager.agent.agent import Agent
+from mig_manager.agent.drift import look
+from mig_manager.agent.mailbox import Mailbox
+from mig_manager.agent.pacing import Pacing
+from mig_manager.agent.results import Done, Wait
+from mig_manager.gpu.lock import HostLock, LockedError
+
+_log = logging.getLogger(__name__)
+
+LOCK_RETRY_S = 2.0
+CRASH_RETRY_S = 30.0
+STUCK_S = 900.0
+"""A pass may take this long: resets and slow drivers do. After that the probe says no."""
+
+JOIN_S = 20.0
+
+
+class Worker:
+    """Runs the agent's passes in a thread of its own, under the host lock, which it holds for life."""
+
+    def __init__(
+        self, agent: Agent, mailbox: Mailbox, take_lock: Callable[[], HostLock], monotonic: Callable[[], float]
+    ) -> None:
+        self._agent = agent
+        self._mailbox = mailbox
+        self._take_lock = take_lock
+        self._monotonic = monotonic
+        self._pacing = Pacing(agent.settings.resync_s)
+        self._thread = threading.Thread(target=self.run, name="reconciler", daemon=True)
+        self._heartbeat = monotonic()
+        self._said = ("", "")
+
+    def start(self) -> None:
+        """Begin."""
+        self._heartbeat = self._monotonic()
+        self._thread.start()
+
+    def ring(self) -> None:
+        """Something is new."""
+        self._mailbox.ring()
+
+    def stop(self) -> None:
+        """End after the pass that is running; one that hangs in the driver is left to the end of the process."""
+        self._mailbox.close()
+        if self._thread.ident is not None:
+            self._thread.join(JOIN_S)
+
+    @property
+    def silent_s(self) -> float:
+        """For how many seconds nothing was heard of the thread."""
+        return self._monotonic() - self._heartbeat
+
+    @property
+    def healthy(self) -> bool:
+        """Whether the thread lives and moves."""
+        return self._thread.is_alive() and self.silent_s < STUCK_S
+
+    def run(self) -> None:
+        """Passes until the mailbox is closed."""
+        lock = self._locked()
+        if lock is None:
+            return
+        try:
+            while not self._mailbox.closed:
+                self._wait(self._pass())
+        finally:
+            lock.release()
+
+    def _locked(self) -> HostLock | None:
+        """The host lock; another agent on this host, an older one that is ending, has it for a while."""
+        said = False
+        while not self._mailbox.closed:
+            self._heartbeat = self._monotonic()
+            try:
+                return self._take_lock()
+            except LockedError as error:
+                if not said:
+                    _log.warning("%s", error)
+                    said = True
+                self._mailbox.wait(LOCK_RETRY_S)
+        return None
+
+    def _pass(self) -> float:
+        """One pass; the seconds until the next."""
+        self._heartbeat = self._monotonic()
+        try:
+            ending = self._agent.run_pass()
+        except Exception:  # noqa: BLE001 - see below
+            # A defect must not take the agent away: the node may be in the middle of something.
+            _log.exception("a pass failed; the next one starts at the top")
+            return CRASH_RETRY_S
+        reason = "Ready" if isinstance(ending.result, Done) else getattr(ending.result, "reason", "")
+        if (ending.step, reason) != self._said and not (isinstance(ending.result, Wait) and reason == "Conflict"):
+            _log.info("%s at step %s: %s", reason, ending.step, getattr(ending.result, "message", ""))
+            self._said = (ending.step, reason)
+        return self._pacing.after(ending.result)
+
+    def _wait(self, seconds: float) -> None:
+        """Wait for the bell, for the time to be over, or for a change on this machine."""
+        seen = look(self._agent.ports) if seconds > self._agent.settings.look_s else None
+        until = self._monotonic() + seconds
+        while not self._mailbox.closed:
+            self._heartbeat = self._monotonic()
+            left = until - self._monotonic()
+            if self._mailbox.wait(min(max(left, 0.0), self._agent.settings.look_s)) or left <= 0:
+                return
+            if self._monotonic() < until:
+                now = look(self._agent.ports)
+                if now != seen:
+                    return

@@ -15,6 +15,7 @@ _VERBS = {
     "profiles": ("mig_manager.cli.profiles", "List products, layouts and what a GPU can be cut into."),
     "validate": ("mig_manager.cli.validate", "Check files without a cluster."),
     "sim": ("mig_manager.cli.sim", "Make and change simulated machines."),
+    "agent": ("mig_manager.cli.agent", "Run the agent of a node."),
     "controller": ("mig_manager.cli.controller", "Run the controller of a cluster."),
     "completion": ("mig_manager.cli.completion", "Print the completion script for a shell."),
 }

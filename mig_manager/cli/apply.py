@@ -64,6 +64,8 @@ def apply(
     request = read_request(profile, path)
     with open_machine(simulated) as machine:
         directory = state_dir or machine.state_dir
+        with failures(), machine.gpus.session():
+            pass  # nothing is written on a machine whose driver is not there
         with failures(), _locked(directory, needed=not dry_run):
             if not dry_run:
                 _finish_earlier_run(machine, directory, form)
@@ -88,7 +90,11 @@ def _locked(directory: Path, *, needed: bool) -> Iterator[None]:
         return
     from mig_manager.gpu.lock import HostLock
 
-    lock = HostLock(directory / "lock")
+    try:
+        lock = HostLock(directory / "lock")
+    except PermissionError as error:
+        hint = "changing the GPUs of a machine needs root"
+        raise CommandError(f"{error.filename}: {error.strerror}; {hint}") from error
     try:
         yield
     finally:

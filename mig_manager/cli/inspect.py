@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from mig_manager.cli.machines import Source, View, machine_options
@@ -26,10 +28,7 @@ def inspect(gpus: tuple[str, ...], state: str, simulated: str, form: str | None)
 def show_view(view: View, form: str | None) -> None:
     """Print a machine in the form that was asked for."""
     if form in ("json", "yaml"):
-        from mig_manager.cli.state_document import machine_document
-
-        document = machine_document(view.cards, view.holders)
-        print_document({"gpus": document["gpus"]}, form)
+        print_document(view_document(view), form)
         return
     from mig_manager.render.machine import machine_lines
 
@@ -37,3 +36,10 @@ def show_view(view: View, form: str | None) -> None:
         note(view.remark)
     shown = look()
     print_lines(machine_lines(view.cards, view.holders, shown, wide=form == "wide"), shown)
+
+
+def view_document(view: View) -> dict[str, Any]:
+    """A machine for programs: as in an exported state, without the profile tables."""
+    from mig_manager.cli.state_document import machine_document
+
+    return {"gpus": machine_document(view.cards, view.holders)["gpus"]}

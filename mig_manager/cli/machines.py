@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -70,7 +70,6 @@ class OpenMachine:
     find_holders: FindHolders
     reset: Reset
     state_dir: Path
-    simulated: Machine | None = field(default=None)
 
     def view(self) -> View:
         """Read every card and who uses it."""
@@ -131,7 +130,7 @@ def open_machine(simulated: str) -> Iterator[OpenMachine]:
         machine = Machine.open(simulated)
     with installed(machine):
         yield OpenMachine(
-            NvmlGpus(), _simulated_holders(machine), _simulated_reset(machine), Path(f"{simulated}.journal"), machine
+            NvmlGpus(), _simulated_holders(machine), _simulated_reset(machine), Path(f"{simulated}.journal")
         )
 
 

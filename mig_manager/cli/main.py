@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import click
 
 from mig_manager.cli.exits import EXIT_CODES
@@ -55,5 +58,6 @@ def program() -> None:
 
 
 def main() -> None:
-    """Entry point of the console scripts."""
-    program.main()
+    """Entry point of the console scripts; kubectl finds the plug-in by the second name."""
+    plugin = Path(sys.argv[0]).name == "kubectl-mig_manager"
+    program.main(prog_name="kubectl mig-manager" if plugin else "mig-manager")

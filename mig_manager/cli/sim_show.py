@@ -5,10 +5,10 @@ from __future__ import annotations
 import click
 
 from mig_manager.cli.exits import bad_input
-from mig_manager.cli.inspect import show_view
+from mig_manager.cli.inspect import show_view, view_document
 from mig_manager.cli.machines import open_machine
-from mig_manager.cli.output import output_option
-from mig_manager.cli.sim import file_argument
+from mig_manager.cli.output import output_option, print_document
+from mig_manager.cli.sim import file_argument, open_simulated
 from mig_manager.cli.sim_fault import fault_lines
 
 
@@ -23,10 +23,12 @@ def show(file: str, form: str | None) -> None:
       mig-manager sim show box.sim -o wide
     """
     with open_machine(file) as machine:
-        show_view(machine.view(), form)
-        if form in ("json", "yaml") or machine.simulated is None:
-            return
-        with bad_input():
-            faults = machine.simulated.read().faults
+        view = machine.view()
+    with bad_input():
+        faults = open_simulated(file).read().faults
+    if form in ("json", "yaml"):
+        print_document({**view_document(view), "faults": [vars(fault) for fault in faults]}, form)
+        return
+    show_view(view, form)
     if faults:
         click.echo("\n".join(["", *fault_lines(faults)]))

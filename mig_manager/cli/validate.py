@@ -54,15 +54,17 @@ def _check(file: str) -> dict[str, Any]:
     if found:
         return report
     from mig_manager.api import catalog
+    from mig_manager.geometry.errors import LayoutError
 
     parsed = parse_file(text, source)
+    layouts = dict(parsed.profiles)
     for config in parsed.configs:
         try:
-            catalog.choose(config.profile, parsed.profiles)
-        except ValueError as error:
+            layouts[config.profile] = catalog.choose(config.profile, config.profiles)
+        except LayoutError as error:
             message = f"{source}: MIGConfig {config.name}: spec.profile: {error}"
-            report["problems"].append(_problem(message, "UnknownProfile"))
-    report["layouts"] = [_layout(name, layout) for name, layout in parsed.profiles.items()]
+            report["problems"].append(_problem(message, error.reason))
+    report["layouts"] = [_layout(name, layout) for name, layout in layouts.items()]
     return report
 
 

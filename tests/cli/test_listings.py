@@ -143,3 +143,14 @@ def test_files_that_are_not_there(arguments: tuple[str, ...]) -> None:
     result = run("validate", *arguments)
 
     assert (2, 1, "") == (result.exit_code, result.stderr.count("\n"), result.stdout)
+
+
+def test_profile_of_a_config_that_is_not_its_own(tmp_path: Path) -> None:
+    """The layout that a MIGConfig takes from elsewhere is judged too."""
+    path = tmp_path / "c.yaml"
+    path.write_text(
+        "apiVersion: migmanager.io/v1alpha1\nkind: MIGConfig\nmetadata: {name: pool}\n"
+        "spec: {nodeSelector: {matchLabels: {a: b}}, profile: graphics}\n"
+    )
+
+    assert "  graphics: fits RTX-PRO-6000-Workstation, " in succeed("validate", str(path))

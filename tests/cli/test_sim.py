@@ -93,6 +93,7 @@ def test_faults_are_set_listed_and_taken_back(box: str) -> None:
     assert "fault  nvmlGpuInstanceDestroy  call 2, 3: IN_USE, 5 ms (0 calls so far)\n" in text
     assert text == succeed("sim", "fault", box)
     assert text in succeed("sim", "show", box)
+    assert [[], [2, 3]] == [f["calls"] if f["calls"] != "every" else [] for f in document("sim", "show", box)["faults"]]
     assert "no faults are set\n" == succeed("sim", "fault", box, "--clear")
 
 

@@ -6,12 +6,14 @@ import json
 from pathlib import Path
 
 import pytest
+from pytest_mock import MockerFixture
 
 from mig_manager.cli.machines import open_machine
 from mig_manager.gpu.journal import Intent, Journal
 from mig_manager.gpu.lock import HostLock
 from mig_manager.planner.target import CardTarget, target_of
 from mig_manager.sim.model.machine import Machine
+from mig_manager.sim.nvml import installed
 from tests.cli.commands import create, document, run, succeed
 
 
@@ -186,3 +188,75 @@ def test_damaged_journal(box: str) -> None:
 
     assert (1, 1) == (result.exit_code, result.stderr.count("\n"))
     assert before == Path(box).read_bytes()
+
+
+def test_reset_makes_a_pending_mode_current(box: str) -> None:
+    """A mode that was asked for while the card was used is pending; apply resets the card when it is free."""
+    succeed("sim", "hold", box, "--gpu", "0", "--pid", "8")
+    machine = Machine.open(box)
+    machine.set_mig(0, enabled=False)
+    assert machine.card(0).mig_current
+    succeed("sim", "free", box)
+
+    text = succeed("apply", "--sim", box, "--profile", "all-disabled")
+
+    assert "  mode     MIG on → off, by a reset of GPU 0\n" in text
+    assert "  resetting GPU 0\n" in text
+    assert not Machine.open(box).card(0).mig_current
+
+
+def test_reset_that_is_refused(box: str) -> None:
+    """When the reset is refused because of somebody NVML does not list, all is as before, and it is said."""
+    before = starts(box)
+    machine = Machine.open(box)
+    machine.hold(0, start=4, visible=False)
+    succeed("sim", "hold", box, "--gpu", "0", "--pid", "8")
+    machine.set_mig(0, enabled=False)
+    succeed("sim", "free", box, "--pid", "8")
+
+    result = run("apply", "--sim", box, "--profile", "all-disabled")
+
+    assert (1, before) == (result.exit_code, starts(box))
+    assert result.stderr.startswith("error: ")
+
+
+def test_live_machine(box: str, tmp_path: Path) -> None:
+    """Without --sim the same commands work on the library that this machine has."""
+    state = str(tmp_path / "state")
+    with installed(Machine.open(box)):
+        text = succeed("apply", "--profile", "all-1g", "--state-dir", state)
+        shown = succeed("inspect")
+        again = succeed("apply", "--profile", "all-1g", "--state-dir", state)
+
+    assert text.endswith("Applied: the GPUs are as planned.\n")
+    assert again.endswith("Nothing to do: the cards are as planned.\n")
+    assert succeed("inspect", "--sim", box) == shown
+
+
+def test_state_directory_that_is_forbidden(box: str, mocker: MockerFixture) -> None:
+    """Who may not write the state directory is told what changing GPUs needs, and nothing is changed."""
+    before = Path(box).read_bytes()
+    mocker.patch("mig_manager.gpu.lock.os.open", side_effect=PermissionError(13, "Permission denied", "/var/x"))
+
+    result = run("apply", "--sim", box, "--profile", "all-1g")
+
+    message = "error: /var/x: Permission denied; changing the GPUs of a machine needs root\n"
+    assert (1, message) == (result.exit_code, result.stderr)
+    assert before == Path(box).read_bytes()
+
+
+def test_earlier_run_that_cannot_be_healed(box: str) -> None:
+    """When an interrupted run can be neither finished nor undone, nothing new is begun."""
+    with open_machine(box) as machine:
+        (card,) = machine.view().cards
+    origin = target_of(card)
+    to = CardTarget(card.uuid, mig=True, slices=tuple(s for s in origin.slices if s.placement.start not in (2, 4)))
+    Journal(Path(f"{box}.journal/journal.json")).begin(Intent("x", "2026", {card.uuid: to}, {card.uuid: origin}))
+    Machine.open(box).remove_instance(0, start=2)
+    for function in ("nvmlComputeInstanceDestroy", "nvmlDeviceCreateGpuInstanceWithPlacement"):
+        succeed("sim", "fault", box, "--function", function, "--code", "UNKNOWN")
+
+    result = run("apply", "--sim", box, "--profile", "all-balanced")
+
+    assert (1, 0) == (result.exit_code, result.stdout.count("before"))
+    assert result.stderr.startswith("error: finishing an earlier run: ")

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import click
 import pytest
+from pytest_mock import MockerFixture
 
 from mig_manager.cli.main import program
 from tests.cli.commands import create, run, spawn, succeed
@@ -244,6 +245,15 @@ def test_reader_that_goes_away() -> None:
     done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, check=True)
 
     assert ("{\n", "") == (done.stdout, done.stderr)
+
+
+def test_interrupt_from_the_keyboard(mocker: MockerFixture) -> None:
+    """Ctrl-C ends the program with one line and the code that shells expect."""
+    mocker.patch("mig_manager.cli.machines.Source.view", side_effect=KeyboardInterrupt)
+
+    result = run("inspect")
+
+    assert (130, "error: interrupted\n") == (result.exit_code, result.stderr.lstrip("\n"))
 
 
 @pytest.mark.parametrize(("encoding", "bar"), [("ascii", "|"), ("utf-8", "│"), ("latin-1", "|")])

@@ -125,7 +125,7 @@ def test_leftovers_of_a_killed_simulation_end(world: World, tmp_path: Path) -> N
     machine.add_instance(0, "1g.10gb")
     stranger = machine.hold(0, start=machine.card(0).instances[0].start)
     with Fleet(MemoryCluster(Store(), "killed"), clock=world.clock) as killed:
-        killed.add("n1", machine).kubelet._surroundings.processes.start("default/p", "uid", [machine.card(0).uuid])
+        killed.add("n1", machine).kubelet._processes.start("default/p", "uid", [machine.card(0).uuid])
         assert 2 == len(machine.card(0).clients)
     world.node(machine)
     assert [stranger] == machine.card(0).clients

@@ -204,6 +204,19 @@ def test_a_crashing_plugin_is_restarted_with_backoff(world: World) -> None:
     assert 2 == container_status()["restartCount"]
 
 
+def test_an_unknown_strategy_is_a_crash(world: World) -> None:
+    """A plugin that is told nonsense ends, as the real one does when it reads its flags."""
+    world.node(world.machine())
+    env = [{"name": "MIG_STRATEGY", "value": "sinlge"}]
+    template = {"spec": {"template": {"spec": {"containers": [{"name": "nvidia-device-plugin", "env": env}]}}}}
+    world.cluster.patch(DAEMON_SET, PLUGIN_DAEMON_SET, template, OPERATOR_NAMESPACE)
+    world.until("the pod", lambda: bool(world.plugin_pods()))
+    world.fleet.sync()
+    world.fleet.sync()
+    (status,) = world.plugin_pods()[0]["status"]["containerStatuses"]
+    assert "unknown MIG strategy: sinlge" == status["state"]["waiting"]["message"]
+
+
 def test_an_unhealthy_device_is_capacity_only(world: World) -> None:
     """A second message of ListAndWatch takes the device out of allocatable; only a restart brings it back."""
     machine = world.machine()

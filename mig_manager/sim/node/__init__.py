@@ -3,6 +3,6 @@
 ``fleet`` holds many nodes, ``node`` is one: a Node object, a ``kubelet``, a machine. The kubelet consists of
 ``registration`` (device plugins come and go), ``device_manager`` (what they offer, who holds what), ``admission``,
 ``pod_worker`` and ``processes`` (pods on the cards), ``pod_status`` (what the API is told) and ``podresources_server``.
-``clients`` says what runs in which container, above all ``plugin``; ``daemon_sets`` brings the clients' pods where no
+``clients`` says what runs in which container: ``plugin`` and ``exporter``; ``daemon_sets`` brings their pods where no
 controller manager does.
 """

@@ -16,10 +16,10 @@ from mig_manager.kube.kinds import POD
 from mig_manager.kube.podresources.values import PodDevices
 from mig_manager.kube.port import Cluster, Object, PatchType
 from mig_manager.sim.model.machine import Machine
-from mig_manager.sim.node import pod_spec, pod_status
+from mig_manager.sim.node import clients, pod_spec, pod_status
 from mig_manager.sim.node.admission import admit
 from mig_manager.sim.node.device_manager import DeviceManager
-from mig_manager.sim.node.pod_worker import PodWorker, Programs, Surroundings
+from mig_manager.sim.node.pod_worker import PodWorker, Surroundings
 from mig_manager.sim.node.podresources_server import PodResourcesServer
 from mig_manager.sim.node.processes import Processes
 from mig_manager.sim.node.program import Program
@@ -38,14 +38,13 @@ class Kubelet:
     bound, but nobody on the node knows of it.
     """
 
-    def __init__(  # noqa: PLR0913 - what a node consists of
+    def __init__(
         self,
         name: str,
         root: Path,
         *,
         machine: Machine,
         cluster: Cluster,
-        programs: Programs,
         clock: Callable[[], float],
     ) -> None:
         self.name = name
@@ -58,7 +57,9 @@ class Kubelet:
         self._cluster = cluster
         self._registry = Registry(self.device_plugins, self.devices)
         self._server: PodResourcesServer | None = None
-        self._surroundings = Surroundings(self.devices, Processes(machine, self.proc), programs, clock)
+        self._processes = Processes(machine, self.proc)
+        programs = clients.programs(self._processes, self.device_plugins, clock)
+        self._surroundings = Surroundings(self.devices, self._processes, programs, clock)
         self._workers: dict[str, PodWorker] = {}
         self.device_plugins.mkdir(parents=True, exist_ok=True)
         self.pod_resources.mkdir(parents=True, exist_ok=True)
@@ -83,7 +84,7 @@ class Kubelet:
 
     def end_leftovers(self) -> None:
         """End the processes of a former simulation of this machine, which nobody looks after any more."""
-        self._surroundings.processes.end_leftovers()
+        self._processes.end_leftovers()
 
     def lose_power(self) -> None:
         """End every process of the node at once; only what was written to disk, the allocations, is remembered."""

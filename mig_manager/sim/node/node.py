@@ -11,7 +11,6 @@ from mig_manager.kube.errors import AlreadyExistsError, ConflictError, NotFoundE
 from mig_manager.kube.kinds import NODE, POD, Kind
 from mig_manager.kube.port import Cluster, Object, PatchType
 from mig_manager.sim.model.machine import Machine
-from mig_manager.sim.node import clients
 from mig_manager.sim.node.kubelet import Kubelet, nothing
 from mig_manager.sim.node.plugin import DevicePlugin
 from mig_manager.sim.node.pod_status import differs, timestamp
@@ -150,14 +149,7 @@ class SimulatedNode:
             self._cluster.delete(kind, name, namespace, grace_s=0)
 
     def _new_kubelet(self) -> Kubelet:
-        return Kubelet(
-            self.name,
-            self.root,
-            machine=self.machine,
-            cluster=self._cluster,
-            programs=clients.programs(self.machine, self.root / "device-plugins", self._clock),
-            clock=self._clock,
-        )
+        return Kubelet(self.name, self.root, machine=self.machine, cluster=self._cluster, clock=self._clock)
 
     def _register(self) -> None:
         labels = {"kubernetes.io/hostname": self.name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}

@@ -35,6 +35,10 @@ class Processes:
         self.proc = proc
         self._pids = itertools.count(FIRST_PID)
 
+    def next_pid(self) -> int:
+        """A pid for something that is started by other means than ``start``, and ended by ``end``."""
+        return next(self._pids)
+
     def start(self, name: str, pod_uid: str, devices: Iterable[str]) -> list[int]:
         """One process on each of the devices, or DeviceGoneError and none at all.
 
@@ -53,7 +57,7 @@ class Processes:
                         place = next(_slices(card), None)
                         if place is None:
                             continue
-                    pid = next(self._pids)
+                    pid = self.next_pid()
                     pids.append(pid)
                     # Described before anybody can see it on the card.
                     self._describe(pid, pod_uid)

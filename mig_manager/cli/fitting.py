@@ -49,9 +49,11 @@ def unknown_models(layout: Layout) -> Iterator[tuple[str, LayoutError]]:
 
 
 def _anywhere(entry: GpuEntry) -> GpuEntry:
-    if entry.match is None:
+    """The entry for any card; one for particular cards leaves others to the entries below, as a count does."""
+    match = entry.match
+    if match is None or not (match.indices or match.uuids or match.bus_ids):
         return entry
-    return replace(entry, match=replace(entry.match, indices=(), uuids=(), bus_ids=()))
+    return replace(entry, match=replace(match, indices=(), uuids=(), bus_ids=()), count=entry.count or 1)
 
 
 def _fit(layout: Layout, card: Card) -> Fit:

@@ -80,7 +80,12 @@ def _layout(name: str, layout: Layout) -> dict[str, Any]:
         "name": name,
         "fits": [model for model, fit in found.items() if fit.entries and not fit.problems],
         "doesNotFit": [
-            {"model": model, "reason": problem.reason, "message": str(problem)}
+            {
+                "model": model,
+                "reason": problem.reason,
+                "problem": f"{problem.path}: {problem.problem}",
+                "hint": problem.hint,
+            }
             for model, fit in found.items()
             for problem in fit.problems
         ],
@@ -98,9 +103,9 @@ def _print(report: dict[str, Any]) -> None:
         click.echo(f"  {layout['name']}: fits {_models(layout['fits'])}")
         why: dict[str, list[str]] = {}
         for item in layout["doesNotFit"]:
-            why.setdefault(item["message"], []).append(item["model"])
-        for message, models in why.items():
-            click.echo(f"  {layout['name']}: not {_models(models)}: {message}")
+            why.setdefault(item["problem"], []).append(item["model"])
+        for problem, models in why.items():
+            click.echo(f"  {layout['name']}: not {_models(models)}: {problem}")
         for item in layout["unknownModels"]:
             click.echo(f"  {layout['name']}: {item['path']}: {item['message']}")
 

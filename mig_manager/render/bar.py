@@ -37,10 +37,14 @@ def ruler(units: int) -> str:
     return (" " * (LABEL_WIDTH + 1) + "".join(str(unit).ljust(width) for unit in range(units))).rstrip()
 
 
+def room(units: int, size: int) -> int:
+    """How many characters fit side by side into a cell of ``size`` of ``units`` memory units."""
+    return INNER_WIDTH // units * size - 1
+
+
 def draw_bar(units: int, cells: Sequence[Cell], label: str, look: Look) -> list[str]:
     """The lines of the bar. ``cells`` must cover all units, in order; ``label`` has at most LABEL_WIDTH - 1 letters."""
-    width = INNER_WIDTH // units
-    widths = [cell.size * width - 1 for cell in cells]
+    widths = [room(units, cell.size) for cell in cells]
     wrapped = [_wrap(cell.words, w) for cell, w in zip(cells, widths, strict=True)]
     height = max(len(rows) for rows in wrapped)
     margin = " " * LABEL_WIDTH

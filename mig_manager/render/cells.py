@@ -8,13 +8,11 @@ from mig_manager.geometry.names import SliceName
 from mig_manager.geometry.profiles import Placement, ProfileTable
 from mig_manager.geometry.state import Card, GpuInstance, Holders, holders_of_instance
 from mig_manager.planner.plan import CardPlan
-from mig_manager.render.bar import Cell, Word
+from mig_manager.render.bar import Cell, Word, room
 from mig_manager.render.look import Role
 
 DEFAULT_UNITS = 8
 """The grid of cards of which none is known: their bar has only one cell."""
-
-_LONGEST_NAME = 8  # what the smallest cell, one unit of eight, has room for
 
 Marks = Callable[[GpuInstance], Iterable[Word]]
 
@@ -108,10 +106,10 @@ def _whole(card: Card, text: str) -> Cell:
 
 def _name(table: ProfileTable, profile_id: int) -> tuple[Word, ...]:
     profile = table.get(profile_id)
-    name = profile.name if profile else None
-    if name is None:
+    if profile is None:
         return (Word(f"#{profile_id}"),)
-    if len(str(name)) <= _LONGEST_NAME or not name.attributes:
+    name = profile.name
+    if len(str(name)) <= room(table.units, profile.size) or not name.attributes:
         return (Word(str(name), Role.STRONG),)
     plain = SliceName(name.gpu, name.memory_gb)
     return (Word(str(plain), Role.STRONG), Word(name.attributes, Role.STRONG))

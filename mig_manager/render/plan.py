@@ -160,5 +160,5 @@ def _mode_text(plan: CardPlan, node: Plan) -> str:
 
 def _reason_lines(plan: CardPlan) -> list[str]:
     if plan.reason is None:
-        return ["  has no plan, because another part of the layout cannot be"]
+        return ["  no plan; why stands below"]
     return [f"  {plan.reason.reason}: {plan.reason}"]

@@ -244,3 +244,12 @@ def test_advertised_counts_what_pods_can_ask_for() -> None:
     plan = plan_node([card, off], {}, only_first)
 
     assert {"nvidia.com/gpu": 1, "nvidia.com/mig-1g.10gb": 1, "nvidia.com/mig-3g.40gb": 1} == dict(advertised(plan))
+
+
+def test_attributes_move_down_only_where_they_must() -> None:
+    """A long name is broken before its attribute in a narrow cell, and whole in a wide one."""
+    narrow, wide = offline_cards(["B200", "RTX-PRO-6000-Server"])
+
+    assert "│1g.23gb │unusable│\n       │" in drawn(narrow, derived_layout("all-1g.me"))
+    assert "│+me     │        │\n       │" in drawn(narrow, derived_layout("all-1g.me"))
+    assert "│1g.24gb+me.all   │" in drawn(wide, derived_layout("all-1g.me.all"))

@@ -116,7 +116,7 @@ def test_where_a_layout_does_not_fit(tmp_path: Path) -> None:
     (report,) = document("validate", str(path))["files"]
 
     assert "  l: fits A100-SXM4-80GB\n" in text
-    assert "  l: not A30: gpus[0].slices[0]: this card has no profile 3g; it offers 1g.6gb, " in text
+    assert "  l: not A30: gpus[0].slices[0]: this card has no profile 3g\n" in text
     assert "  l: gpus[0].match.models[2]: no card is called 'X9000'; known ones" in text
     (layout,) = report["layouts"]
     assert (["A100-SXM4-80GB"], ["A30"]) == (layout["fits"], [item["model"] for item in layout["doesNotFit"]])
@@ -154,3 +154,14 @@ def test_profile_of_a_config_that_is_not_its_own(tmp_path: Path) -> None:
     )
 
     assert "  graphics: fits RTX-PRO-6000-Workstation, " in succeed("validate", str(path))
+
+
+def test_entries_for_particular_cards_hide_nothing(tmp_path: Path) -> None:
+    """An entry for one index does not keep the entries below it from being judged."""
+    path = tmp_path / "l.yaml"
+    path.write_text(
+        "{name: l, gpus: [{match: {indices: [1]}, mig: Disabled}, {slices: [{slice: 1g}, {slice: 3g, count: 2}]}]}"
+    )
+
+    assert "  l: not A30, RTX-PRO-6000-Workstation, " in succeed("validate", str(path))
+    assert "need 9 of 8 memory units\n" in succeed("validate", str(path))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mig_manager.cli.exits import EXIT_CODES, FAILED, IN_USE, NOT_FEASIBLE, OK, CommandError, failures
+from mig_manager.cli.exits import EXIT_CODES, FAILED, IN_USE, INTERRUPTED, NOT_FEASIBLE, OK, CommandError, failures
 from mig_manager.cli.machines import OpenMachine, View, machine_options, open_machine
 from mig_manager.cli.output import look, note, output_option, print_document, print_lines
 from mig_manager.cli.progress import showing_progress
@@ -77,7 +77,11 @@ def apply(
             if dry_run:
                 _report(planned, view, form, None)
                 ctx.exit(OK)
-            result = _apply(machine, planned, directory, quiet=bool(form))
+            try:
+                result = _apply(machine, planned, directory, quiet=bool(form))
+            except KeyboardInterrupt:
+                hint = "the next apply finishes or undoes what was begun"
+                raise CommandError(f"interrupted; {hint}", INTERRUPTED) from None
         _report(planned, machine.view(), form, result)
     ctx.exit(_exit_code(result))
 
@@ -141,30 +145,32 @@ def _show(planned: Plan, view: View) -> None:
 
 def _refuse(ctx: click.Context, planned: Plan, view: View, form: str | None) -> None:
     """End here when the plan cannot be or would hurt somebody."""
+    from mig_manager.gpu.result import Outcome, Result
+
     if not planned.feasible:
         _report(planned, view, form, None)
         ctx.exit(NOT_FEASIBLE)
     if planned.evict:
-        _report(planned, view, form, None, refused=True)
         names = ", ".join(holder.name for holder in planned.evict)
-        raise CommandError(f"applying the layout would destroy slices used by {names}; end or move them first", IN_USE)
+        message = f"applying the layout would destroy slices used by {names}; end or move them first"
+        _report(planned, view, form, Result(Outcome.REFUSED, _REFUSED_IN_USE, message, planned.evict))
+        raise CommandError(message, IN_USE)
 
 
-def _report(planned: Plan, view: View, form: str | None, result: Result | None, *, refused: bool = False) -> None:
+def _report(planned: Plan, view: View, form: str | None, result: Result | None) -> None:
     """Print how it ended: for people only what the plan did not say yet."""
     if form:
         from mig_manager.cli.plan_document import plan_document
 
-        print_document(
-            {"result": _result_document(result, refused=refused), **plan_document(planned, view.holders)}, form
-        )
+        print_document({"result": _result_document(result), **plan_document(planned, view.holders)}, form)
     elif result is not None and result.outcome == _APPLIED:
         click.echo("Applied: the GPUs are as planned.")
 
 
-def _result_document(result: Result | None, *, refused: bool) -> dict[str, object] | None:
+def _result_document(result: Result | None) -> dict[str, object] | None:
+    """What came of it; nothing when nothing was tried."""
     if result is None:
-        return {"outcome": "Refused", "reason": _REFUSED_IN_USE, "message": "", "calls": []} if refused else None
+        return None
     return {
         "outcome": str(result.outcome),
         "reason": result.reason or None,

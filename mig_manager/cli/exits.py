@@ -15,6 +15,8 @@ CHANGES = 4
 IN_USE = 5
 INTERRUPTED = 130
 
+_LIBRARY_NOT_FOUND = 12  # NVML_ERROR_LIBRARY_NOT_FOUND in nvml.h
+
 EXIT_CODES = """\b
 Exit codes:
   0  done, or feasible
@@ -64,8 +66,10 @@ def failures() -> Iterator[None]:
     try:
         yield
     except DriverNotReadyError as error:
-        hint = "to work without a GPU use --sim FILE or --gpu MODEL"
-        raise CommandError(f"{error}; {hint}") from error
+        # Where it was looked for fills a page; the agent logs it, a person at a terminal wants to know what to do.
+        missing = error.code == _LIBRARY_NOT_FOUND
+        problem = f"{error.doing}: not found; install the NVIDIA driver" if missing else str(error)
+        raise CommandError(f"{problem}; to work without a GPU use --sim FILE or --gpu MODEL") from error
     except (GpuError, JournalError, LockedError, MachineError) as error:
         raise CommandError(str(error)) from error
     except OSError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pytest_mock import MockerFixture
@@ -11,6 +12,7 @@ from pytest_mock import MockerFixture
 from mig_manager.cli.machines import open_machine
 from mig_manager.gpu.journal import Intent, Journal
 from mig_manager.gpu.lock import HostLock
+from mig_manager.gpu.nvml import NvmlSession
 from mig_manager.planner.target import CardTarget, target_of
 from mig_manager.sim.model.machine import Machine
 from mig_manager.sim.nvml import installed
@@ -75,7 +77,8 @@ def test_refusal_for_programs(box: str) -> None:
     result = run("apply", "--sim", box, "--profile", "all-1g", "-o", "json")
 
     assert 5 == result.exit_code
-    assert ("Refused", "InUse") == tuple(json.loads(result.stdout)["result"][k] for k in ("outcome", "reason"))
+    found = json.loads(result.stdout)["result"]
+    assert ("Refused", "InUse", ["pid 8 (python)"]) == tuple(found[k] for k in ("outcome", "reason", "holders"))
 
 
 def test_busy_slices_that_the_layout_wants_stay(box: str) -> None:
@@ -260,3 +263,29 @@ def test_earlier_run_that_cannot_be_healed(box: str) -> None:
 
     assert (1, 0) == (result.exit_code, result.stdout.count("before"))
     assert result.stderr.startswith("error: finishing an earlier run: ")
+
+
+def test_interrupt_while_applying(box: str, mocker: MockerFixture) -> None:
+    """Ctrl-C in the middle says what becomes of the half-done change, and the next run takes care of it."""
+    before = starts(box)
+    real = NvmlSession.create_gpu_instance
+    calls = iter([real, KeyboardInterrupt])
+
+    def create_gpu_instance(*arguments: Any) -> int:  # noqa: ANN401 - those of the real one
+        step = next(calls)
+        if step is KeyboardInterrupt:
+            raise KeyboardInterrupt
+        return real(*arguments)
+
+    patched = mocker.patch.object(NvmlSession, "create_gpu_instance", create_gpu_instance)
+    result = run("apply", "--sim", box, "--profile", "all-1g")
+    mocker.stop(patched)
+
+    message = "error: interrupted; the next apply finishes or undoes what was begun\n"
+    assert (130, message) == (result.exit_code, result.stderr)
+    assert before != starts(box)
+    assert (
+        "note: an earlier run was interrupted; it is finished now"
+        in run("apply", "--sim", box, "--profile", "all-1g").stderr
+    )
+    assert 7 == len(starts(box))

@@ -206,6 +206,16 @@ def test_containers_reuse_the_devices_of_init_containers(world: World) -> None:
     assert 1 == len(world.held("p"))
 
 
+def test_only_one_container_reuses_a_device(world: World) -> None:
+    """What the first container took over from an init container is not there for the second."""
+    world.node(machine_with(world, "1g.10gb", "1g.10gb"))
+    world.until_allocatable({SMALL: 2})
+    init = [container("one", _1g_10gb=1), container("two", _1g_10gb=1)]
+    world.pod("p", container("main", _1g_10gb=1), container("other", _1g_10gb=1), init=init)
+    world.until_phase("p", "Running")
+    assert world.offered() == {device for devices in world.held("p") for device in devices.ids}
+
+
 def test_a_device_that_vanished_breaks_the_start(world: World) -> None:
     """Allocate of a vanished device succeeds; the container cannot start until the same device is there again."""
     machine = machine_with(world, "1g.10gb")

@@ -104,7 +104,7 @@ def apply(  # noqa: PLR0913 - the last two are keywords of the agent's own
         return Result(
             Outcome.REFUSED, reason, f"applying the plan: {reason}", calls=before, cards=tuple(cards.values())
         )
-    result = _go(gpus, journal, means, targets, origin)
+    result = _go(gpus, journal, means, targets, origin, untouched=True)
     if result.ok:
         _remember(journal, _wanted(plan))
     return replace(result, calls=(*before, *result.calls))
@@ -131,7 +131,7 @@ def recover(gpus: Gpus, journal: Journal, means: Means = DEFAULT_MEANS) -> Resul
         journal.drop()
         result = Result(Outcome.NOTHING_TO_DO, cards=tuple(found.values()))
     else:
-        result = _go(gpus, journal, means, to, origin)
+        result = _go(gpus, journal, means, to, origin, untouched=False)
     vanished = sorted(set(intent.to) - set(found))
     if vanished:
         message = (
@@ -141,11 +141,16 @@ def recover(gpus: Gpus, journal: Journal, means: Means = DEFAULT_MEANS) -> Resul
     return result
 
 
-def _go(gpus: Gpus, journal: Journal, means: Means, to: Targets, origin: Targets) -> Result:
-    """From an intent on disk to a closed one."""
+def _go(  # noqa: PLR0913 - one step of two functions, with all that they know
+    gpus: Gpus, journal: Journal, means: Means, to: Targets, origin: Targets, *, untouched: bool
+) -> Result:
+    """From an intent on disk to a closed one; ``untouched`` says that the cards are still as in ``origin``."""
     changes = means.changes(gpus, parts_of(to.values()) | parts_of(origin.values()))
     last_good = journal.read().last_good
     errors = changes.reach(to)
+    if untouched and errors and not changes.calls and isinstance(errors[0], HeldError | UnplannedError):
+        journal.drop()  # the very first call was refused before it was made
+        return _refused(errors[0])
     if not errors:
         journal.close({**last_good, **to})
         return Result(Outcome.APPLIED, calls=tuple(changes.calls), cards=tuple(changes.cards.values()))
@@ -157,8 +162,6 @@ def _go(gpus: Gpus, journal: Journal, means: Means, to: Targets, origin: Targets
         message = f"{why}; going back failed too: {'; '.join(map(str, rollback))}"
         return Result(Outcome.FAILED, "RollbackFailed", message, holders_in([*errors, *rollback]), calls, cards)
     journal.drop()
-    if not changes.calls and isinstance(errors[0], HeldError | UnplannedError):
-        return replace(_refused(errors[0]), calls=calls, cards=cards)
     return Result(Outcome.ROLLED_BACK, "ApplyFailed", why, holders_in(errors), calls, cards)
 
 

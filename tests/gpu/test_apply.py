@@ -7,12 +7,14 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
 
+import pynvml
 import pytest
 
 from mig_manager.geometry.errors import LayoutError
 from mig_manager.geometry.layout import Layout, MigMode
+from mig_manager.geometry.profiles import Placement
 from mig_manager.geometry.state import Card, Holder, Holders, SliceKey
-from mig_manager.gpu.apply import DEFAULT_MEANS
+from mig_manager.gpu.apply import DEFAULT_MEANS, apply
 from mig_manager.gpu.holders import process_holders
 from mig_manager.gpu.parts import Action, Event
 from mig_manager.gpu.port import GpuSession
@@ -168,6 +170,7 @@ def test_holders_are_looked_at_right_before_each_destroy(world: Make) -> None:
     assert (Outcome.ROLLED_BACK, "ApplyFailed") == (result.outcome, result.reason)
     assert "destroying GPU instance 1g.10gb at 1 on GPU 0: used by pid 4190000" == result.message
     assert (Holder("pid 4190000"),) == result.holders
+    assert [] == w.slept
     assert [["1g.10gb@0[1c@0]", "1g.10gb@1[1c@0]"]] == w.shape()
     assert before[8, 19, 1] == w.births(0)[8, 19, 1]
 
@@ -536,3 +539,87 @@ def test_defaults(world: Make) -> None:
     w = world(A100)
     assert Outcome.APPLIED is w.apply(w.plan(wants(on(0, "7g"))), means=DEFAULT_MEANS).outcome
     assert DEFAULT_MEANS.now().endswith("+00:00")
+
+
+@pytest.mark.parametrize("compute", [0, None])
+def test_holder_of_a_compute_instance(world: Make, compute: int | None) -> None:
+    """A compute instance of a kept GPU instance is held by its own users and by those known by GPU instance only."""
+    w, layout = recut(world)
+    plan = w.plan(layout)
+    kept = w.cards()[0].instances[2]
+
+    def holds(_: GpuSession, uuids: Collection[str]) -> Holders:
+        return {SliceKey(uuid, kept.id, compute): frozenset({Holder("ns/pod")}) for uuid in uuids}
+
+    result = w.apply(plan, means=replace(w.means(), holders=holds))
+    assert "destroying compute instance 3c at 0 of 3g.40gb at 4 on GPU 0: used by ns/pod" == result.message
+
+
+def test_holder_of_a_gpu_instance_that_is_empty_already(world: Make) -> None:
+    """Between the last compute instance and the GPU instance is another look."""
+    w = world(A100)
+    w.machine.add_instance(0, "1g", start=0)
+    doomed = w.cards()[0].instances[0].id
+    heard: list[Action] = []
+
+    def holds(_: GpuSession, uuids: Collection[str]) -> Holders:
+        late = Action.DESTROY_INSTANCE in heard
+        return {SliceKey(uuid, doomed): frozenset({Holder("ns/pod")}) for uuid in uuids if late}
+
+    before = w.births(0)
+    plan = w.plan(wants(on(0, "7g")))
+    result = w.apply(plan, means=replace(w.means(progress=lambda e: heard.append(e.action)), holders=holds))
+    assert (Outcome.ROLLED_BACK, "destroying GPU instance 1g.10gb at 0 on GPU 0: used by ns/pod") == (
+        result.outcome,
+        result.message,
+    )
+    assert before == w.births(0)
+    assert [["1g.10gb@0[1c@0]"]] == w.shape()
+
+
+@pytest.mark.parametrize("widths", [(), (1,)])
+def test_unplanned_instance_right_before_the_first_call(world: Make, widths: tuple[int, ...]) -> None:
+    """What somebody makes after the look at the cards, with or without compute instances, stops the change."""
+    w, layout = recut(world)
+    plan = w.plan(layout)
+
+    def look() -> str:
+        w.machine.remove_instance(0, start=4)
+        w.machine.add_instance(0, "1g", start=6, compute_widths=widths)
+        w.machine.remove_instance(0, start=2)
+        return ""
+
+    result = w.apply(plan, last_look=look)
+    assert (Outcome.REFUSED, "Unplanned", ()) == (result.outcome, result.reason, result.calls)
+    assert "destroying GPU instance 1g.10gb at 6 on GPU 0" in result.message
+    assert 6 in [i.start for i in w.machine.card(0).instances]
+    assert w.journal.read().intent is None
+
+
+def test_unplanned_compute_instance_right_before_the_first_call(world: Make) -> None:
+    """So does a compute instance that somebody makes in a GPU instance that stays."""
+    w = world(A100)
+    w.machine.add_instance(0, "3g", start=4, compute_widths=())
+    plan = w.plan(wants(on(0, "3g/2c")))
+
+    def look() -> str:
+        with w.process() as gpus, gpus.session() as session:
+            uuid = session.cards()[0].uuid
+            session.create_compute_instance(uuid, 2, Placement(2, 1))
+        return ""
+
+    with w.process() as gpus:
+        library = pynvml.nvmlLib
+
+        def elsewhere() -> str:
+            pynvml.nvmlLib = None
+            try:
+                return look()
+            finally:
+                pynvml.nvmlLib = library
+                pynvml._nvmlGetFunctionPointer_cache.clear()
+
+        result = apply(gpus, plan, w.journal, w.means(), last_look=elsewhere)
+    assert (Outcome.REFUSED, "Unplanned", ()) == (result.outcome, result.reason, result.calls)
+    assert "destroying compute instance 1c at 2 of 3g.40gb at 4 on GPU 0" in result.message
+    assert [["3g.40gb@4[1c@2]"]] == w.shape()

@@ -12,6 +12,7 @@ from mig_manager.agent.clients import must_go, plugin_pods, resume_patch, wanted
 from mig_manager.agent.clients import pause_patch as patch_for
 from mig_manager.agent.context import Context
 from mig_manager.agent.devices import offered
+from mig_manager.agent.exposure import startup_tainted
 from mig_manager.agent.names import CORDONED, STARTUP_TAINT, STATE
 from mig_manager.agent.pods import Pod
 from mig_manager.agent.results import CONTINUE, SOON_S, StepResult, Wait
@@ -134,13 +135,8 @@ def nudge_plugin(ctx: Context) -> None:
             ctx.memory.nudged = devices
 
 
-def startup_tainted(ctx: Context) -> bool:
-    """Whether the node still bears the taint with which it was registered."""
-    return any(t["key"] == STARTUP_TAINT for t in ctx.node.get("spec", {}).get("taints") or ())
-
-
 def _untaint(ctx: Context, body: dict[str, Any]) -> None:
-    if not startup_tainted(ctx):
+    if not startup_tainted(ctx.node):
         return
     taints = body.get("spec", {}).get("taints", ctx.node["spec"]["taints"])
     body.setdefault("spec", {})["taints"] = [t for t in taints if t["key"] != STARTUP_TAINT]

@@ -10,7 +10,7 @@ from mig_manager.agent.context import Context, Memory, Ports, Settings
 from mig_manager.agent.events import announce
 from mig_manager.agent.names import STATE
 from mig_manager.agent.reconciler import Ending, reconcile
-from mig_manager.agent.report import write_status
+from mig_manager.agent.report import NOT_EXPOSED, write_status
 from mig_manager.agent.results import AT_ONCE_S, Done, Refuse, StepResult, Wait
 from mig_manager.gpu.journal import JournalError
 from mig_manager.gpu.port import DriverNotReadyError, GpuError
@@ -57,7 +57,7 @@ class Agent:
             acts.patch_node(ctx, {"metadata": {"labels": {STATE: state}}})
         written = write_status(ctx, ending)
         if written is not None:
-            announce(ctx, *written)
+            announce(ctx, ctx.reported, written)
 
 
 def state_of(ctx: Context, ending: Ending) -> str:
@@ -67,7 +67,7 @@ def state_of(ctx: Context, ending: Ending) -> str:
     if isinstance(ending.result, Done):
         return "ready"
     reason = getattr(ending.result, "reason", "")
-    if reason == "NotAdvertised":
+    if reason in NOT_EXPOSED:
         return "degraded"
     grant = ctx.draft.grant or ctx.status.grant
     if grant is not None and grant.result in ("Failed", "RolledBack"):

@@ -131,7 +131,11 @@ class Draft:
 
 @dataclass
 class Context:
-    """One pass. ``spec_error`` says why the MIGNode cannot be understood; then it counts as one that wants nothing."""
+    """One pass.
+
+    ``reported`` is the status at its beginning. ``spec_error`` says why the MIGNode cannot be understood; then it
+    counts as one that wants nothing.
+    """
 
     ports: Ports
     settings: Settings
@@ -140,6 +144,7 @@ class Context:
     pods: tuple[Pod, ...]
     mignode: MIGNode | None = None
     raw_mignode: Object | None = None
+    reported: MIGNodeStatus = field(default_factory=MIGNodeStatus)
     spec_error: LayoutError | None = None
     cards: tuple[Card, ...] = ()
     driver_error: GpuError | None = None

@@ -22,24 +22,26 @@ from mig_manager.kube.kinds import MIG_NODE
 from mig_manager.planner.plan import Plan
 from mig_manager.planner.strategy import Strategy
 
+NOT_EXPOSED = ("NotAdvertised", "ClientsDoNotTolerateTaint")
+"""Reasons that mean: the slices are there, but nobody can have them."""
+
 _EVICTIONS_NAMED = 10
 _NAME_LIMIT = 256
 
 
-def write_status(ctx: Context, ending: Ending) -> tuple[MIGNodeStatus, MIGNodeStatus] | None:
-    """Write what has changed and return the status before and after; ``None`` when nothing has.
+def write_status(ctx: Context, ending: Ending) -> MIGNodeStatus | None:
+    """Write what has changed and return the status as it is then; ``None`` without a MIGNode.
 
     A plain patch, but to exactly this object: one that was made anew under the same name has another uid. ClusterError.
     """
     if ctx.mignode is None or ctx.raw_mignode is None:
         return None
-    before, after = ctx.status, status_of(ctx, ending)
+    after = status_of(ctx, ending)
     patch = merge_difference(ctx.raw_mignode.get("status") or {}, after.to_dict())
-    if not patch:
-        return None
-    body = {"metadata": {"uid": ctx.mignode.uid}, "status": patch}
-    ctx.ports.cluster.patch(MIG_NODE, ctx.mignode.name, body, subresource="status")
-    return before, after
+    if patch:
+        body = {"metadata": {"uid": ctx.mignode.uid}, "status": patch}
+        ctx.ports.cluster.patch(MIG_NODE, ctx.mignode.name, body, subresource="status")
+    return after
 
 
 def status_of(ctx: Context, ending: Ending) -> MIGNodeStatus:
@@ -153,7 +155,7 @@ def _conditions(ctx: Context, ending: Ending) -> tuple[Condition, ...]:
     broken = grant is not None and grant.state == "Released" and grant.result in ("Failed", "RolledBack")
     if broken and grant is not None and not ready:
         degraded = ("True", grant.reason, grant.message)
-    elif reason == "NotAdvertised":
+    elif reason in NOT_EXPOSED:
         degraded = ("True", reason, message)
     else:
         degraded = ("False", "AsExpected", "")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mig_manager.sim.model.machine import Machine
-from mig_manager.sim.node.plugin_devices import Strategy
 from tests.agent.worlds import World
 
 
@@ -16,10 +16,10 @@ from tests.agent.worlds import World
 def world(tmp_path: Path) -> Callable[..., World]:
     """Make a world with the cards named; MIG is on unless told otherwise."""
 
-    def make(*gpus: str, mig: bool = True, strategy: Strategy = Strategy.MIXED, **slices: object) -> World:
+    def make(*gpus: str, mig: bool = True, cut: Sequence[tuple[str, int]] = (), **options: Any) -> World:  # noqa: ANN401
         machine = Machine.create(None, gpus, mig=mig)
-        for name, start in slices.get("cut", ()):  # type: ignore[attr-defined]
+        for name, start in cut:
             machine.add_instance(0, name, start=start)
-        return World(machine, tmp_path / "journal.json", strategy=strategy)
+        return World(machine, tmp_path / "journal.json", **options)
 
     return make

@@ -6,7 +6,6 @@ agent meets a world that stands still. The cards are the real NVML client on the
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -43,7 +42,8 @@ NODE_NAME = "n1"
 LEADER = "controller-1"
 AGENT = "mig-manager-agent"
 PLUGIN_GATE = "nvidia.com/gpu.deploy.device-plugin"
-PLUGIN_LABELS = {"app": "nvidia-device-plugin-daemonset"}
+GATED = {"app": "nvidia-device-plugin-daemonset"}
+UNGATED = {"name": "nvidia-device-plugin-ds"}
 START = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 CHANGING = frozenset(
@@ -187,20 +187,27 @@ class Running:
 class World:
     """One node and everything around it."""
 
-    def __init__(self, machine: Machine, path: Path, *, strategy: Strategy = Strategy.MIXED, seed: int = 0) -> None:
+    def __init__(
+        self,
+        machine: Machine,
+        path: Path,
+        *,
+        strategy: Strategy = Strategy.MIXED,
+        gated: bool = True,
+        plugin_tolerates: bool = False,
+    ) -> None:
         self.machine, self.path, self.strategy = machine, path, strategy
         self.clock = FakeClock()
         self.store = Store(now=self.clock.now)
         self.admin = MemoryCluster(self.store, "kubectl")
         self.kube = MemoryCluster(self.store, "kube")
-        self.random = random.Random(seed)  # noqa: S311 - a test's choice, no secret
         self.running: dict[str, Running] = {}
         self.offered: dict[str, tuple[str, ...]] = {}
         self.enumerated_by = ""
         self.kubelet_down = False
         self.admitting = True
-        self.plugin_tolerates = False
-        self.gated = True
+        self.plugin_tolerates = plugin_tolerates
+        self.gated = gated
         self.deleted: list[str] = []
         self.persons_cordon = False
         self.process = Process()
@@ -275,7 +282,7 @@ class World:
         """Register the Node."""
         gate = {PLUGIN_GATE: "true"} if self.gated else {}
         body = {
-            "metadata": {"name": NODE_NAME, "labels": {**gate, **(labels or {})}},
+            "metadata": {"name": NODE_NAME, "labels": {"kubernetes.io/hostname": NODE_NAME, **gate, **(labels or {})}},
             "spec": {"taints": list(taints)},
         }
         self.kube.create(NODE, body)
@@ -457,8 +464,8 @@ class World:
 
     def plugin(self) -> dict[str, Any] | None:
         """The plugin's pod."""
-        pods = self.kube.list(POD, "gpu-operator", labels="app=nvidia-device-plugin-daemonset").items
-        return pods[0] if pods else None
+        pods = self.kube.list(POD, "gpu-operator").items
+        return next((p for p in pods if p["metadata"]["name"].startswith("plugin-")), None)
 
     def _daemon_set(self) -> None:
         node, pod = self.node, self.plugin()
@@ -471,7 +478,7 @@ class World:
         elif pod is None and wanted:
             self._names += 1
             body = {
-                "metadata": {"name": f"plugin-{self._names}", "labels": PLUGIN_LABELS},
+                "metadata": {"name": f"plugin-{self._names}", "labels": GATED if self.gated else UNGATED},
                 "spec": {
                     "nodeName": NODE_NAME,
                     "containers": [{"name": "nvidia-device-plugin"}],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mig_manager.agent.context import Context
-from mig_manager.agent.exposure import missing
+from mig_manager.agent.exposure import missing, why_not
 from mig_manager.agent.results import CONTINUE, SOON_S, StepResult, Wait
 
 
@@ -22,6 +22,7 @@ def await_advertised(ctx: Context) -> StepResult:
     hold = ctx.hold
     waited = ctx.memory.waited_s(f"advertised {hold.id if hold else 0}", ctx.now)
     if waited < ctx.settings.advertise_timeout_s:
-        return Wait("AwaitingAdvertised", SOON_S, why)
+        word = why_not(ctx)
+        return Wait("AwaitingAdvertised" if word == "NotAdvertised" else word, SOON_S, why)
     ctx.draft.degraded = why
     return CONTINUE

@@ -48,6 +48,7 @@ def _read_mignode(ctx: Context) -> None:
     except NotFoundError:
         return
     use_mignode(ctx, raw)
+    ctx.reported = ctx.status
 
 
 def use_mignode(ctx: Context, raw: Object) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mig_manager.agent import acts, labels
 from mig_manager.agent.context import Context
-from mig_manager.agent.exposure import wanted_labels
+from mig_manager.agent.exposure import wanted_labels, why_not
 from mig_manager.agent.outcome import applied
 from mig_manager.agent.results import SOON_S, Done, StepResult, Wait
 
@@ -26,7 +26,7 @@ def release(ctx: Context) -> StepResult:
     acts.leave(ctx, labels.change(present, wanted), ready=_as_desired(ctx) and not degraded)
     ctx.draft.grant = applied(grant.id)
     if degraded:
-        return Wait("NotAdvertised", SOON_S, degraded)
+        return Wait(why_not(ctx), SOON_S, degraded)
     return Done() if _as_desired(ctx) else Wait("WaitingForGrant", SOON_S, "another layout is wanted by now")
 
 

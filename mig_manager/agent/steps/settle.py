@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mig_manager.agent import acts
 from mig_manager.agent.context import Context
-from mig_manager.agent.exposure import missing
+from mig_manager.agent.exposure import missing, startup_tainted
 from mig_manager.agent.outcome import applied
 from mig_manager.agent.results import CONTINUE, StepResult
 
@@ -27,6 +27,6 @@ def settle(ctx: Context) -> StepResult:
     if ctx.record.last_good != good:
         ctx.ports.journal.close(good)
         ctx.record = ctx.ports.journal.read()
-    if acts.startup_tainted(ctx) and ctx.draft.plan is not None and not ctx.draft.plan.changes and not missing(ctx):
+    if startup_tainted(ctx.node) and ctx.draft.plan is not None and not ctx.draft.plan.changes and not missing(ctx):
         acts.leave(ctx, {}, ready=True)
     return CONTINUE

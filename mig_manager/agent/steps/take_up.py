@@ -6,7 +6,7 @@ from typing import Any
 
 from mig_manager.agent import acts
 from mig_manager.agent.context import Context
-from mig_manager.agent.exposure import missing
+from mig_manager.agent.exposure import missing, why_not
 from mig_manager.agent.outcome import shortened
 from mig_manager.agent.planning import impact_of, in_the_way
 from mig_manager.agent.results import AT_ONCE_S, CONTINUE, Done, Refuse, StepResult, Wait
@@ -75,7 +75,7 @@ def _idle(ctx: Context) -> StepResult:
     why = missing(ctx)
     if why:
         acts.nudge_plugin(ctx)
-        return Wait("NotAdvertised", IDLE_RETRY_S, why)
+        return Wait(why_not(ctx), IDLE_RETRY_S, why)
     return Done()
 
 
@@ -88,6 +88,9 @@ def _obstacle(ctx: Context, grant: Grant, work: Plan) -> StepResult | None:
     foreign = [p.full_name for p in ctx.pods if FOREIGN_MANAGER.items() <= p.labels.items() and not p.finished]
     if foreign:
         return Refuse("ForeignManager", f"{foreign[0]} manages MIG here; set nvidia.com/gpu.deploy.mig-manager=false")
+    if not ctx.cordon.unschedulable and not ctx.node["metadata"].get("managedFields"):
+        # Our cordon could not be told from a person's afterwards, and would stay for ever.
+        return Refuse("OwnershipUnknown", "the API server keeps no managedFields for this Node; cordon it by hand")
     if ctx.kubelet_error:
         return Wait("KubeletUnreachable", 2.0, ctx.kubelet_error)
     return _unmovable(ctx, work)

@@ -51,13 +51,15 @@ def build(sources: Path, target: Path, report: Report, environ: Mapping[str, str
         _remove_leftovers(target.parent)
         go = _go(target.parent, report, environ)
         scratch = Path(tempfile.mkdtemp(prefix=BUILDING, dir=target.parent))
+        # Go's own scratch files too: a killed Go does not remove them, the next builder here does.
+        finished, temporary = scratch / "finished", scratch / "tmp"
         try:
-            _compile(go, sources, scratch / "kube", report, environ)
+            finished.mkdir()
+            temporary.mkdir()
+            _compile(go, sources, finished / "kube", report, {**environ, "GOTMPDIR": str(temporary)})
             for name in (*REQUIRED, *OPTIONAL):
-                (scratch / name).symlink_to("kube")
-            # mkdtemp makes it private; a cache may be shared between users, as the user's umask decides.
-            scratch.chmod(0o755)
-            scratch.rename(target)
+                (finished / name).symlink_to("kube")
+            finished.rename(target)
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
 

@@ -23,7 +23,7 @@ Exit codes:
   1  failed, or rolled back
   2  bad input
   3  not feasible
-  4  feasible, and there are changes to make (only with --detailed-exitcode)
+  4  feasible, and there are changes to make (only plan --detailed-exitcode)
   5  refused, because something in use would go"""
 
 

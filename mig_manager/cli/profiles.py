@@ -39,6 +39,7 @@ def profiles(gpus: tuple[str, ...], state: str, simulated: str, form: str | None
         print_document({"gpus": [*documents, *({"model": m, "profiles": [], "layouts": []} for m in without)]}, form)
         return
     from mig_manager.geometry.derived import derived_names
+    from mig_manager.render.machine import NO_GPU
     from mig_manager.render.profiles import name_lines, profile_lines
 
     lines: list[str] = []
@@ -46,6 +47,7 @@ def profiles(gpus: tuple[str, ...], state: str, simulated: str, form: str | None
         lines += [f"{model}: {table.units} memory units", *profile_lines(table), ""]
         lines += [*name_lines(derived_names(table)), ""]
     lines += [f"{model}: no MIG" for model in without]
+    lines += [] if view.cards else [NO_GPU]
     print_lines("\n".join(lines).rstrip().splitlines(), look())
 
 

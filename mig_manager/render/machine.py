@@ -11,11 +11,13 @@ from mig_manager.render.folding import folded
 from mig_manager.render.look import Look
 from mig_manager.render.plan import profile_name
 
+NO_GPU = "This machine has no NVIDIA GPU."
+
 
 def machine_lines(cards: Sequence[Card], holders: Holders, look: Look, *, wide: bool = False) -> list[str]:
     """The whole machine. ``wide`` adds names, bus ids and the UUIDs of cards and slices."""
     if not cards:
-        return ["This machine has no NVIDIA GPU."]
+        return [NO_GPU]
     described = [(card, list(_card_lines(card, holders, look, wide=wide))) for card in cards]
     return [look.plain(line) for line in folded(described, look)[:-1]]
 

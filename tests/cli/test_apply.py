@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from mig_manager.cli.machines import open_machine
 from mig_manager.gpu.journal import Intent, Journal
 from mig_manager.gpu.lock import HostLock
 from mig_manager.gpu.nvml import NvmlSession
+from mig_manager.gpu.result import Result
 from mig_manager.planner.target import CardTarget, target_of
 from mig_manager.sim.model.machine import Machine
 from mig_manager.sim.nvml import installed
@@ -289,3 +291,21 @@ def test_interrupt_while_applying(box: str, mocker: MockerFixture) -> None:
         in run("apply", "--sim", box, "--profile", "all-1g").stderr
     )
     assert 7 == len(starts(box))
+
+
+def test_user_that_comes_after_the_plan(box: str, mocker: MockerFixture) -> None:
+    """Somebody who starts to use a slice between plan and apply is not hurt: exit code 5, nothing changed."""
+    before = starts(box)
+    module = importlib.import_module("mig_manager.cli.apply")  # the package's attribute may be the command
+    real = module._apply
+
+    def hold_and_apply(*arguments: Any, **options: Any) -> Result:  # noqa: ANN401 - those of the real one
+        Machine.open(box).hold(0, start=4, pid=8)
+        return real(*arguments, **options)
+
+    mocker.patch.object(module, "_apply", hold_and_apply)
+    result = run("apply", "--sim", box, "--profile", "all-1g")
+
+    assert (5, before) == (result.exit_code, starts(box))
+    assert "pid 8 (python)" in result.stderr
+    assert result.stderr.endswith("; nothing was changed\n")

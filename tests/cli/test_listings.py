@@ -42,6 +42,15 @@ def test_profiles_of_a_machine(tmp_path: Path) -> None:
     assert ["A30", "T4"] == [gpu["model"] for gpu in document("profiles", "--sim", box)["gpus"]]
 
 
+def test_machine_without_gpus() -> None:
+    """A machine without a GPU is told as such, and no layout is feasible on it."""
+    state = "{apiVersion: migmanager.io/v1alpha1, kind: MachineState, profileTables: {}, gpus: []}"
+
+    assert "This machine has no NVIDIA GPU.\n" == succeed("profiles", "--from", "-", stdin=state)
+    assert "This machine has no NVIDIA GPU.\n" == succeed("inspect", "--from", "-", stdin=state)
+    assert 3 == run("plan", "--from", "-", "--profile", "all-1g", stdin=state).exit_code
+
+
 def test_everything_there_is() -> None:
     """Without a card: every product, and every shipped and derived layout with what it is for."""
     text = succeed("profiles")

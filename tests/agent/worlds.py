@@ -32,6 +32,8 @@ from mig_manager.kube.kinds import LEASE, MIG_NODE, NODE, POD, POD_DISRUPTION_BU
 from mig_manager.kube.memory import Call, MemoryCluster, Store
 from mig_manager.kube.podresources.client import KubeletUnreachableError
 from mig_manager.kube.podresources.values import ContainerDevices, Devices, PodDevices
+from mig_manager.sim.model.hardware import mig_uuid
+from mig_manager.sim.model.lookup import profile_of
 from mig_manager.sim.model.machine import Machine
 from mig_manager.sim.model.state import MachineError
 from mig_manager.sim.node.plugin_devices import Enumeration, PluginCrash, Strategy, enumerate_devices
@@ -44,6 +46,7 @@ AGENT = "mig-manager-agent"
 PLUGIN_GATE = "nvidia.com/gpu.deploy.device-plugin"
 GATED = {"app": "nvidia-device-plugin-daemonset"}
 UNGATED = {"name": "nvidia-device-plugin-ds"}
+CLIENTS = load_clients()
 START = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 CHANGING = frozenset(
@@ -265,10 +268,9 @@ class World:
     def shape(self) -> list[str]:
         """The cards' slices as the status shows them, from the machine."""
         found = []
-        with installed(self.machine), NvmlGpus().session() as session:
-            for card in session.cards():
-                names = [f"{card.profiles[g.profile_id]}@{g.placement.start}" for g in card.instances]
-                found.append(" ".join(names) if card.mig_current else "off")
+        for card in self.machine.read().cards:
+            names = [f"{profile_of(card, i)}@{i.start}" for i in sorted(card.instances, key=lambda i: i.start)]
+            found.append(" ".join(names) if card.mig_current else "off")
         return found
 
     @property
@@ -427,19 +429,17 @@ class World:
 
     def slices(self) -> Iterator[tuple[str, int, int, str, int]]:
         """Card, GPU instance, compute instance, UUID and birth number of every slice."""
-        with installed(self.machine), NvmlGpus().session() as session:
-            cards = session.cards()
-        for card in cards:
-            births = {i.id: i.generation for i in self.machine.card(card.uuid).instances}
+        for card in self.machine.read().cards:
             for instance in card.instances:
                 for compute in instance.compute:
-                    yield card.uuid, instance.id, compute.id, compute.uuid, births[instance.id]
+                    uuid = mig_uuid(card.uuid, instance.id, compute.id)
+                    yield card.uuid, instance.id, compute.id, uuid, instance.generation
 
     def device_at(self, gpu: int, start: int) -> str:
         """The UUID of the slice that begins there."""
-        with installed(self.machine), NvmlGpus().session() as session:
-            card = session.cards()[gpu]
-        return next(i.compute[0].uuid for i in card.instances if i.placement.start == start)
+        card = self.machine.card(gpu)
+        instance = next(i for i in card.instances if i.start == start)
+        return mig_uuid(card.uuid, instance.id, instance.compute[0].id)
 
     def end(self, name: str) -> None:
         """A pod comes to its end by itself."""
@@ -588,7 +588,7 @@ class World:
                 reset=self.reset,
                 device_files=lambda: process.point("device files"),
             )
-            defaults = Settings(NODE_NAME, load_clients(), "controller", "mig-manager")
+            defaults = Settings(NODE_NAME, CLIENTS, "controller", "mig-manager")
             yield Agent(ports, Settings(**{**_fields(defaults), **settings}), self.agent_memory)
 
     def run_pass(self, process: Process | None = None) -> Ending:
@@ -613,17 +613,12 @@ class World:
 
     def check(self) -> None:
         """What must hold at every moment."""
-        births = {(card, birth) for card, _, _, _, birth in self._births()}
+        births = {(card, birth) for card, _, _, _, birth in self.slices()}
         for name, held in self.running.items():
             if held.card:
                 assert (held.card, held.birth) in births, f"the slice of {name} was destroyed"
         if self._node_exists() and self.persons_cordon:
             assert self.node["spec"].get("unschedulable"), "a person's cordon was lifted"
-
-    def _births(self) -> Iterator[tuple[str, int, int, str, int]]:
-        for card in self.machine.read().cards:
-            for instance in card.instances:
-                yield card.uuid, instance.id, 0, "", instance.generation
 
     def assert_clean(self) -> None:
         """Nothing of ours is left on the node."""

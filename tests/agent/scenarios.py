@@ -1,0 +1,248 @@
+"""Stories that an agent must survive being killed in, at any call of its ports, and any of these calls failing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from mig_manager.agent.identity import cordon_of
+from mig_manager.geometry.layout import Layout
+from mig_manager.kube.kinds import MIG_NODE, POD_DISRUPTION_BUDGET
+from mig_manager.sim.model.codes import NvmlCode
+from mig_manager.sim.model.machine import Machine
+from tests.agent.worlds import A100, AGENT, H100, SXM, KilledError, Process, World, every
+
+ROUNDS = 80
+CUT = (("1g", 0), ("2g", 2), ("3g", 4))
+TARGET = every("1g*3", "3g")
+OTHER = every("1g*2", "2g", "3g")
+DONE = "1g.10gb@0 1g.10gb@1 1g.10gb@2 3g.40gb@4"
+CREATE = "nvmlDeviceCreateGpuInstanceWithPlacement"
+GUARDED = {"app": "guarded"}
+
+Act = Callable[[World], None]
+When = Callable[[World], bool]
+
+
+@dataclass(frozen=True)
+class Twist:
+    """Something that happens once, as soon as the world is in that state, also in the middle of a pass."""
+
+    when: When
+    do: Act
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A story: how it begins, what comes in between, and how the cards look in the end (empty: whatever)."""
+
+    name: str
+    models: tuple[str, ...] = (A100,)
+    mig: bool = True
+    cut: tuple[tuple[str, int], ...] = CUT
+    begin: Act = lambda _: None
+    twists: tuple[Twist, ...] = ()
+    shape: str = DONE
+    wanted: Layout = field(default=TARGET)
+    in_pool: bool = True
+
+
+def state(w: World) -> str:
+    """The state of the grant, empty without one."""
+    return str(w.grant_status.get("state", "")) if w.has_mignode() else ""
+
+
+def held(w: World) -> bool:
+    """The node is Held."""
+    return state(w) == "Held"
+
+
+def cordoned(w: World) -> bool:
+    """Our cordon is on the node."""
+    return "migmanager.io/cordoned" in w.annotations
+
+
+def paused(w: World) -> bool:
+    """Our pause is on the node."""
+    return "migmanager.io/paused-clients" in w.annotations
+
+
+def begun(w: World) -> bool:
+    """The record is written."""
+    return w.journal.intent is not None
+
+
+def half_done(w: World) -> bool:
+    """Something is destroyed already."""
+    return begun(w) and len(w.machine.card(0).instances) < len(CUT)
+
+
+def applied(w: World) -> bool:
+    """The cards are cut, and the node is not let in yet."""
+    return held(w) and not begun(w) and w.shape()[0] == DONE
+
+
+def edit(w: World) -> None:
+    """Another layout is wanted and granted."""
+    w.want(OTHER, profile="q")
+    w.grant(slot=True)
+
+
+def busy(w: World) -> None:
+    """One pod is in the way, another is not."""
+    w.pod("goes", "nvidia.com/mig-2g.20gb")
+    w.pod("keeps", "nvidia.com/mig-3g.40gb")
+
+
+def guarded(w: World) -> None:
+    """A pod is in the way that may not be evicted now."""
+    w.pod("goes", "nvidia.com/mig-2g.20gb", labels=GUARDED)
+    w.budget(GUARDED)
+
+
+def free(w: World) -> None:
+    """The budget goes."""
+    w.admin.delete(POD_DISRUPTION_BUDGET, "pdb", "default")
+
+
+def late(w: World) -> None:
+    """A pod is bound and not admitted yet."""
+    w.admitting = False
+    w.pod("late", "nvidia.com/mig-2g.20gb")
+    w.admitting = True
+
+
+def fails_once(w: World) -> None:
+    """A pod is in the way, and the first creation fails."""
+    busy(w)
+    w.machine.inject(CREATE, code=NvmlCode.INSUFFICIENT_RESOURCES, calls=[1])
+
+
+def power_cut(w: World) -> None:
+    """The machine restarts, and with it whatever runs on it."""
+    w.reboot()
+    raise KilledError
+
+
+def new_node(w: World) -> None:
+    """The Node is deleted and registers again; its MIGNode is collected and made anew."""
+    w.replace_node()
+    w.admin.delete(MIG_NODE, "n1")
+    w.want(TARGET)
+
+
+def some_time(w: World) -> bool:
+    """Half a minute has passed."""
+    return w.clock.now().second >= 40
+
+
+EDITED = "1g.10gb@0 1g.10gb@1 2g.20gb@2 3g.40gb@4"
+
+SCENARIOS = (
+    Scenario("plain"),
+    Scenario("busy", begin=busy),
+    Scenario("blocked-by-a-budget", begin=guarded, twists=(Twist(some_time, free),)),
+    Scenario("mode-change-on-hopper", (H100,), mig=False, cut=(), begin=lambda w: w.pod("a", "nvidia.com/gpu")),
+    Scenario("mode-change-on-ampere", (SXM, SXM), mig=False, cut=()),
+    Scenario("revoked-when-held", twists=(Twist(held, World.revoke),)),
+    Scenario("revoked-when-paused", begin=busy, twists=(Twist(paused, World.revoke),)),
+    Scenario("revoked-when-begun", begin=busy, twists=(Twist(begun, World.revoke),)),
+    Scenario("replaced-when-cordoned", begin=busy, twists=(Twist(cordoned, edit),), wanted=OTHER, shape=EDITED),
+    Scenario("replaced-when-half-done", begin=busy, twists=(Twist(half_done, edit),), wanted=OTHER, shape=""),
+    Scenario("replaced-when-applied", begin=busy, twists=(Twist(applied, edit),), wanted=OTHER, shape=""),
+    Scenario("config-deleted-when-paused", twists=(Twist(paused, World.leave_pool),), shape="", in_pool=False),
+    Scenario("config-deleted-when-half-done", twists=(Twist(half_done, World.leave_pool),), shape="", in_pool=False),
+    Scenario("node-anew-when-begun", begin=busy, twists=(Twist(begun, new_node),)),
+    Scenario("node-anew-when-half-done", begin=busy, twists=(Twist(half_done, new_node),)),
+    Scenario("persons-cordon", begin=busy, twists=(Twist(lambda w: not held(w), World.cordon),)),
+    Scenario("uncordoned-when-paused", begin=busy, twists=(Twist(paused, World.uncordon),)),
+    Scenario("uncordoned-when-half-done", begin=busy, twists=(Twist(half_done, World.uncordon),)),
+    Scenario(
+        "uncordoned-and-cordoned-by-a-person",
+        begin=guarded,
+        twists=(
+            Twist(cordoned, World.uncordon),
+            Twist(lambda w: not w.persons_cordon, World.cordon),
+            Twist(some_time, free),
+        ),
+    ),
+    Scenario("power-cut-when-half-done", begin=busy, twists=(Twist(half_done, power_cut),)),
+    Scenario("power-cut-on-hopper", (H100,), begin=busy, twists=(Twist(half_done, power_cut),)),
+    Scenario(
+        "not-admitted-yet", begin=late, twists=(Twist(cordoned, lambda w: w.admit("late", "nvidia.com/mig-2g.20gb")),)
+    ),
+    Scenario("creation-fails", begin=fails_once),
+)
+
+
+class Story:
+    """One run of a scenario."""
+
+    def __init__(self, scenario: Scenario, directory: Path) -> None:
+        machine = Machine.create(None, scenario.models, mig=scenario.mig)
+        for name, start in scenario.cut:
+            machine.add_instance(0, name, start=start)
+        self.scenario = scenario
+        self.w = World(machine, directory / "journal.json")
+        self.ahead = list(scenario.twists)
+        self.w.want(TARGET)
+        self.w.run_pass()
+        scenario.begin(self.w)
+        self.w.grant()
+
+    def look(self) -> None:
+        """Invariants, and whatever happens now."""
+        self.w.check()
+        if self.scenario.in_pool and "node-anew" not in self.scenario.name:
+            self.check_hold()
+        if self.ahead and self.ahead[0].when(self.w):
+            twist = self.ahead.pop(0)
+            twist.do(self.w)
+
+    def check_hold(self) -> None:
+        """Our cordon and our pause stand under a hold or an open record."""
+        ours = cordon_of(self.w.node, AGENT).ours or paused(self.w)
+        assert not ours or state(self.w) in ("Held", "Repairing") or begun(self.w), "ours without a hold"
+
+    def run(self, die_at: int = 0) -> Process:
+        """Agents, one after the other as each is killed, until the node is as wanted; the first one is returned."""
+        first = process = Process(die_at=die_at, look=self.look)
+        for _ in range(ROUNDS):
+            try:
+                self.w.process = process
+                self.w.run_pass()
+            except KilledError:
+                process = Process(look=self.look)
+            self.w.tick(3.0)
+            self.look_between()
+            if (self.scenario.in_pool and state(self.w) == "Released") or not state(self.w):
+                self.w.control()
+            if self.finished():
+                break
+        self.check_end()
+        return first
+
+    def look_between(self) -> None:
+        """The same between passes; a power cut kills nobody then."""
+        try:
+            self.look()
+        except KilledError:
+            self.w.process = Process(look=self.look)
+
+    def finished(self) -> bool:
+        """Whether the story is over."""
+        if self.ahead or state(self.w) in ("Held", "Repairing"):
+            return False
+        if not self.scenario.in_pool:
+            return state(self.w) == "Released" and not self.w.labels and not begun(self.w)
+        return bool(self.w.status.get("conditions")) and self.w.ready == ("True", "Ready")
+
+    def check_end(self) -> None:
+        """Everything is as wanted, and nothing of ours is left."""
+        assert self.finished(), f"not finished: {self.w.status}"
+        self.w.assert_clean()
+        if self.scenario.shape:
+            assert self.scenario.shape == self.w.shape()[0]
+        assert set(self.w.deleted) <= {"default/goes", "default/late", "default/a"}
+        assert self.w.mignode["metadata"]["generation"] == self.w.status["observedGeneration"]

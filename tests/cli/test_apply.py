@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -296,8 +297,8 @@ def test_interrupt_while_applying(box: str, mocker: MockerFixture) -> None:
 def test_user_that_comes_after_the_plan(box: str, mocker: MockerFixture) -> None:
     """Somebody who starts to use a slice between plan and apply is not hurt: exit code 5, nothing changed."""
     before = starts(box)
-    module = importlib.import_module("mig_manager.cli.apply")  # the package's attribute may be the command
-    real = module._apply
+    module = importlib.import_module("mig_manager.cli.apply")
+    real: Callable[..., Result] = module._apply
 
     def hold_and_apply(*arguments: Any, **options: Any) -> Result:  # noqa: ANN401 - those of the real one
         Machine.open(box).hold(0, start=4, pid=8)

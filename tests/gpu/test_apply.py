@@ -573,6 +573,7 @@ def test_holder_of_a_gpu_instance_that_is_empty_already(world: Make) -> None:
         result.outcome,
         result.message,
     )
+    assert [] == w.slept
     assert before == w.births(0)
     assert [["1g.10gb@0[1c@0]"]] == w.shape()
 

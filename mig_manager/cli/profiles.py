@@ -39,7 +39,7 @@ def profiles(gpus: tuple[str, ...], state: str, simulated: str, form: str | None
         print_document({"gpus": [*documents, *({"model": m, "profiles": [], "layouts": []} for m in without)]}, form)
         return
     from mig_manager.geometry.derived import derived_names
-    from mig_manager.render.machine import NO_GPU
+    from mig_manager.render.folding import NO_GPU
     from mig_manager.render.profiles import name_lines, profile_lines
 
     lines: list[str] = []

@@ -5,7 +5,6 @@ Such a card is empty and has MIG enabled, so that a plan shows what is created a
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Sequence
 
 from mig_manager.geometry.cards import ModeChange, Product, find_product
@@ -57,10 +56,9 @@ def _reset_group(product: Product, products: Sequence[Product]) -> str:
 
 def _card(product: Product, index: int, reset_group: str) -> Card:
     mig = True if product.mig_capable else None
-    made_up = uuid.uuid5(uuid.NAMESPACE_OID, f"offline/{index}/{product.model}")
     return Card(
         index=index,
-        uuid=f"GPU-{made_up}",
+        uuid=f"GPU-00000000-0000-0000-0000-{index:012x}",
         model=product.model,
         name=f"NVIDIA {product.nvml_names[0]}",
         device_id=product.device_ids[0],

@@ -8,6 +8,9 @@ from mig_manager.geometry.state import Card
 from mig_manager.render.look import Look, Role
 from mig_manager.render.table import ranges
 
+NO_GPU = "This machine has no NVIDIA GPU."
+"""What is said where there is no card to describe."""
+
 
 def folded(described: Iterable[tuple[Card, Sequence[str]]], look: Look) -> list[str]:
     """A heading and the lines of each card, once for all cards of one model with the same lines; a blank line each."""

@@ -7,11 +7,9 @@ from collections.abc import Iterator, Sequence
 from mig_manager.geometry.state import Card, GpuInstance, Holders, SliceKey
 from mig_manager.render.bar import draw_bar, ruler
 from mig_manager.render.cells import cells_now, holder_marks, mode_note, units_of
-from mig_manager.render.folding import folded
+from mig_manager.render.folding import NO_GPU, folded
 from mig_manager.render.look import Look
 from mig_manager.render.plan import profile_name
-
-NO_GPU = "This machine has no NVIDIA GPU."
 
 
 def machine_lines(cards: Sequence[Card], holders: Holders, look: Look, *, wide: bool = False) -> list[str]:

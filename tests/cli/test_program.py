@@ -18,7 +18,7 @@ from pytest_mock import MockerFixture
 from mig_manager.cli.main import program
 from tests.cli.commands import create, run, spawn, succeed
 
-HEAVY = ("yaml", "jsonschema", "rich", "kubernetes", "kopf", "pynvml", "grpc", "mig_manager.planner.node")
+HEAVY = ("yaml", "jsonschema", "rich", "kubernetes", "kopf", "pynvml", "grpc", "mig_manager.planner.plan")
 
 
 def verbs(group: click.Group, *path: str) -> list[tuple[str, ...]]:

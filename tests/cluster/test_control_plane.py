@@ -195,7 +195,7 @@ def broken(tmp_path: Path, programs: Programs) -> Callable[[str, str], Programs]
 def test_program_that_ends_is_reported_with_its_log(broken: Callable[[str, str], Programs]) -> None:
     """A program that fails at start makes an error with its name, its status and its last words."""
     plane = ControlPlane(broken("etcd", "echo no such flag >&2; exit 3"))
-    with pytest.raises(ControlPlaneError, match=r"starting etcd: it ended with 3.*\n.*no such flag"):
+    with pytest.raises(ControlPlaneError, match=r"running etcd: it ended with 3.*\n.*no such flag"):
         plane.start()
 
 
@@ -207,3 +207,26 @@ def test_port_that_was_taken_meanwhile_is_tried_again(
     script = f'test -e {marker} && exec {programs.path("etcd")} "$@"; touch {marker}'
     with ControlPlane(broken("etcd", f"{script}; echo bind: address already in use; exit 1")) as plane:
         assert 200 == plane.access.request("GET", "/readyz")[0]
+
+
+def test_program_beside_it_is_killed_alone_and_can_be_started_again(programs: Programs) -> None:
+    """Another program is under the same guard: its end is told, a new start makes that forgotten, and it goes too."""
+    command = [sys.executable, "-c", "import os, time; print(os.getpid(), flush=True); time.sleep(600)"]
+    with ControlPlane(programs) as plane:
+        log = plane.access.directory / "beside.log"
+
+        def started(times: int) -> bool:
+            return log.exists() and times == len(log.read_text().splitlines())
+
+        plane.run_beside("beside", command)
+        wait_until("the program to start", lambda: started(1))
+        plane.check()
+        plane.kill("beside")
+        wait_until("its end to be known", (plane.access.directory / "beside.exit").exists)
+        with pytest.raises(ControlPlaneError, match="running beside: it ended with -9"):
+            plane.check()
+        plane.run_beside("beside", command)
+        wait_until("the program to start again", lambda: started(2))
+        plane.check()
+        first, second = log.read_text().split()
+    assert not any(Path(f"/proc/{pid}").exists() for pid in (first, second))

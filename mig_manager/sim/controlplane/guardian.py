@@ -1,9 +1,10 @@
 """The process between a control plane and whoever started it: it outlives its parent just long enough to tidy up.
 
 Run by path with the standard library alone: ``guardian.py DIRECTORY PARENT_PID``. Each line on standard input is a JSON
-object ``{"name", "argv"}``: a program to start, its output in ``DIRECTORY/NAME.log``. When a program ends, its exit
-status is written to ``DIRECTORY/NAME.exit``. On the line ``stop``, at the end of the input unless the line ``detach``
-came before, and when the process PARENT_PID is gone, the guardian kills what it started, removes DIRECTORY and ends.
+object: ``{"name", "argv"}`` is a program to start, its output in ``DIRECTORY/NAME.log``; ``{"kill"}`` names one to kill.
+When a program ends, its exit status is written to ``DIRECTORY/NAME.exit``. On the line ``stop``, at the end of the input
+unless the line ``detach`` came before, and when the process PARENT_PID is gone, the guardian kills what it started,
+removes DIRECTORY and ends.
 
 Why a process and not a signal at the parent's death in each program: somebody must also remove the directory, and the
 kernel ties that signal to the parent's *thread*. Here there is one thread, so the programs can carry it, and die
@@ -21,6 +22,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 PR_SET_PDEATHSIG = 1
 """From ``linux/prctl.h``: the signal that a process gets when its parent thread dies."""
@@ -56,7 +58,7 @@ class Guardian:
                     if line == b"detach":
                         detached = True
                     else:
-                        self._start(**json.loads(line))
+                        self._obey(json.loads(line))
                 if not chunk:
                     if not detached:
                         return
@@ -65,7 +67,15 @@ class Guardian:
                 select.select([], [], [], POLL_S)
             self._reap()
 
+    def _obey(self, order: dict[str, Any]) -> None:
+        if "kill" not in order:
+            self._start(**order)
+        elif order["kill"] in self.running:
+            self.running[order["kill"]].kill()
+            self.running[order["kill"]].wait()
+
     def _start(self, name: str, argv: list[str]) -> None:
+        (self.directory / f"{name}.exit").unlink(missing_ok=True)
         with (self.directory / f"{name}.log").open("ab") as log:
             self.running[name] = subprocess.Popen(  # noqa: S603 - the runner's own command line
                 argv,

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from mig_manager.sim.controlplane import guardian
 from mig_manager.sim.controlplane.access import HTTP_OK, Access, wait_until
@@ -130,7 +130,7 @@ class ControlPlane:
         self._run("etcd", _etcd(directory, authority, etcd_port, etcd_peer_port))
         keys = authority.service_account_keys()
         self._run("kube-apiserver", self._api_server(directory, authority, keys, etcd_port, port))
-        wait_until("the API server to be ready", self._is_ready, READY_TIMEOUT_S, self._raise_if_one_ended)
+        wait_until("the API server to be ready", self._is_ready, READY_TIMEOUT_S, self.check)
         # Before the controller manager: its garbage collector looks for new kinds only every 30 s.
         access.install_crds(self._crds)
         if self.programs.has("kube-controller-manager"):
@@ -141,12 +141,26 @@ class ControlPlane:
             self._run("kube-scheduler", [f"--kubeconfig={kubeconfig}", "--secure-port=0", "--leader-elect=false"])
         if self.programs.has("kube-controller-manager"):
             what = "the controller manager to create the default ServiceAccount"
-            wait_until(what, self._has_default_account, READY_TIMEOUT_S, self._raise_if_one_ended)
+            wait_until(what, self._has_default_account, READY_TIMEOUT_S, self.check)
         access.save()
 
+    def run_beside(self, name: str, argv: Sequence[str]) -> None:
+        """Run another program, which ends when the control plane does, however it ends.
+
+        Its output is in ``NAME.log`` in the control plane's directory, and its exit status, once it has ended, in
+        ``NAME.exit``.
+        """
+        self._order({"name": name, "argv": list(argv)})
+
+    def kill(self, name: str) -> None:
+        """SIGKILL one of the programs."""
+        self._order({"kill": name})
+
     def _run(self, name: str, flags: list[str]) -> None:
+        self.run_beside(name, [str(self.programs.path(name)), *flags])
+
+    def _order(self, order: dict[str, Any]) -> None:
         if self._guardian is not None:
-            order = {"name": name, "argv": [str(self.programs.path(name)), *flags]}
             self._say(self._guardian, json.dumps(order).encode())
 
     @staticmethod
@@ -163,16 +177,17 @@ class ControlPlane:
     def _has_default_account(self) -> bool:
         return self.access.request("GET", "/api/v1/namespaces/default/serviceaccounts/default")[0] == HTTP_OK
 
-    def _raise_if_one_ended(self) -> None:
+    def check(self) -> None:
+        """Raise ControlPlaneError, with the last lines of its log, when a program has ended."""
         if self._guardian is None or self._directory is None:
             return
         if self._guardian.poll() is not None:
-            raise ControlPlaneError(f"starting the control plane: its guardian ended with {self._guardian.returncode}")
+            raise ControlPlaneError(f"running the control plane: its guardian ended with {self._guardian.returncode}")
         for ended in self._directory.glob("*.exit"):
             name, status = ended.stem, ended.read_text()
             log = (self._directory / f"{name}.log").read_text(errors="replace").splitlines()[-TAIL_LINES:]
             kind = _PortTakenError if any("address already in use" in line for line in log) else ControlPlaneError
-            raise kind(f"starting {name}: it ended with {status}; the last lines of its log:\n" + "\n".join(log))
+            raise kind(f"running {name}: it ended with {status}; the last lines of its log:\n" + "\n".join(log))
 
     def _api_server(self, directory: Path, authority: Authority, keys: Pair, etcd_port: int, port: int) -> list[str]:
         serving = authority.server("kube-apiserver", ("127.0.0.1", SERVICE_ADDRESS))

@@ -1,10 +1,10 @@
 """The process between a control plane and whoever started it: it outlives its parent just long enough to tidy up.
 
 Run by path with the standard library alone: ``guardian.py DIRECTORY PARENT_PID``. Each line on standard input is a JSON
-object: ``{"name", "argv"}`` is a program to start, its output in ``DIRECTORY/NAME.log``; ``{"kill"}`` names one to kill.
-When a program ends, its exit status is written to ``DIRECTORY/NAME.exit``. On the line ``stop``, at the end of the input
-unless the line ``detach`` came before, and when the process PARENT_PID is gone, the guardian kills what it started,
-removes DIRECTORY and ends.
+object: ``{"name", "argv"}`` is a program to start, its output in ``DIRECTORY/NAME.log``; ``{"kill"}`` names one to
+kill. When a program ends, its exit status is written to ``DIRECTORY/NAME.exit``. On the line ``stop``, at the end of
+the input unless the line ``detach`` came before, and when the process PARENT_PID is gone, the guardian kills what it
+started, removes DIRECTORY and ends.
 
 Why a process and not a signal at the parent's death in each program: somebody must also remove the directory, and the
 kernel ties that signal to the parent's *thread*. Here there is one thread, so the programs can carry it, and die

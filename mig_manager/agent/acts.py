@@ -25,8 +25,9 @@ NUDGE_AFTER_S = 60.0
 
 
 def patch_node(ctx: Context, body: Mapping[str, Any]) -> None:
-    """Patch the Node; the context goes on with the answer."""
-    ctx.node = ctx.ports.cluster.patch(NODE, ctx.settings.node, body)
+    """Patch exactly this Node, not one that was registered anew; the context goes on with the answer."""
+    metadata = {**body.get("metadata", {}), "uid": ctx.node["metadata"]["uid"]}
+    ctx.node = ctx.ports.cluster.patch(NODE, ctx.settings.node, {**body, "metadata": metadata})
 
 
 def cordon(ctx: Context) -> StepResult:

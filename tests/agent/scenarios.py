@@ -11,7 +11,7 @@ from mig_manager.geometry.layout import Layout
 from mig_manager.kube.kinds import MIG_NODE, POD_DISRUPTION_BUDGET
 from mig_manager.sim.model.codes import NvmlCode
 from mig_manager.sim.model.machine import Machine
-from tests.agent.worlds import A100, AGENT, H100, SXM, KilledError, Process, World, every
+from tests.agent.worlds import A100, AGENT, H100, SXM, Fault, KilledError, Process, World, every
 
 ROUNDS = 80
 CUT = (("1g", 0), ("2g", 2), ("3g", 4))
@@ -205,9 +205,9 @@ class Story:
         ours = cordon_of(self.w.node, AGENT).ours or paused(self.w)
         assert not ours or state(self.w) in ("Held", "Repairing") or begun(self.w), "ours without a hold"
 
-    def run(self, die_at: int = 0) -> Process:
+    def run(self, die_at: int = 0, fault: Fault | None = None) -> Process:
         """Agents, one after the other as each is killed, until the node is as wanted; the first one is returned."""
-        first = process = Process(die_at=die_at, look=self.look)
+        first = process = Process(die_at=die_at, fault=fault, look=self.look)
         for _ in range(ROUNDS):
             try:
                 self.w.process = process
@@ -236,7 +236,8 @@ class Story:
             return False
         if not self.scenario.in_pool:
             return state(self.w) == "Released" and not self.w.labels and not begun(self.w)
-        return bool(self.w.status.get("conditions")) and self.w.ready == ("True", "Ready")
+        answered = self.w.mignode["metadata"]["generation"] == self.w.status.get("observedGeneration")
+        return answered and self.w.ready == ("True", "Ready")
 
     def check_end(self) -> None:
         """Everything is as wanted, and nothing of ours is left."""

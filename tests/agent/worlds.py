@@ -28,6 +28,7 @@ from mig_manager.gpu.holders import process_holders
 from mig_manager.gpu.journal import Intent, Journal, Record, Targets
 from mig_manager.gpu.nvml import NvmlGpus
 from mig_manager.gpu.port import GpuError
+from mig_manager.kube.errors import ClusterError
 from mig_manager.kube.kinds import LEASE, MIG_NODE, NODE, POD, POD_DISRUPTION_BUDGET
 from mig_manager.kube.memory import Call, MemoryCluster, Store
 from mig_manager.kube.podresources.client import KubeletUnreachableError
@@ -65,11 +66,23 @@ class KilledError(BaseException):
 
 
 @dataclass
+class Fault:
+    """How one request to the API server fails, counted from 1: refused, or (``lost``) carried out without an answer."""
+
+    at: int
+    error: Callable[[str], ClusterError]
+    lost: bool = False
+
+
+@dataclass
 class Process:
     """The life of one agent process: counts the calls of its ports, and dies at one of them; 0 means never.
 
     ``look`` is called at every point, alive or not yet dead: that is where invariants are checked.
     """
+
+    requests: int = 0
+    fault: Fault | None = None
 
     die_at: int = 0
     points: int = 0
@@ -83,6 +96,12 @@ class Process:
         self.look()
         if self.die_at and self.points >= self.die_at:
             raise KilledError
+
+    def request(self, doing: str, *, answered: bool) -> None:
+        """A request begins, or is ``answered``."""
+        self.requests += not answered
+        if self.fault is not None and self.requests == self.fault.at and answered is self.fault.lost:
+            raise self.fault.error(doing)
 
 
 class SpiedFunction:
@@ -572,9 +591,11 @@ class World:
 
         def before(call: Call) -> None:
             process.point(f"{call.verb} {call.kind.name}")
+            process.request(f"{call.verb} {call.kind.name}", answered=False)
 
         def after(call: Call) -> None:
             process.point(f"{call.verb} {call.kind.name} done")
+            process.request(f"{call.verb} {call.kind.name}", answered=True)
 
         with installed(self.machine, self.clock.sleep):
             pynvml.nvmlLib = SpiedLibrary(pynvml.nvmlLib, process)

@@ -28,6 +28,9 @@ CRD_KIND = ("apiextensions.k8s.io", "v1", "customresourcedefinitions")
 PAGE_SIZE = 500
 LONGEST_BACKOFF_S = 60.0
 
+QUIET_LOGGERS = ("kopf.objects", "kopf.activities.probe", "aiohttp.access")
+"""They say something at every event or probe; silence is what an idle controller should log."""
+
 
 class EndlessBackoffs:
     """Jittered waits between attempts to watch, growing to a minute and never ending.
@@ -122,7 +125,8 @@ def cluster_for(kubeconfig: Path | None) -> KubernetesCluster:
 
 def run(settings: Settings, kubeconfig: Path | None) -> None:
     """Run the controller until SIGTERM or SIGINT. Raises ForbiddenError when there is no cluster to talk to."""
-    logging.getLogger("kopf.objects").setLevel(logging.WARNING)
+    for name in QUIET_LOGGERS:
+        logging.getLogger(name).setLevel(logging.WARNING)
     process = Process(cluster_for(kubeconfig), settings, new_identity(), time.monotonic)
     liveness = None if settings.liveness_port is None else f"http://0.0.0.0:{settings.liveness_port}/healthz"
     registry = registry_for(process, settings, kubeconfig)

@@ -72,9 +72,9 @@ class Loop:
         """
         resync_at, wait_s = self._monotonic(), 0.0
         while not stop.is_set():
+            self._bell.clear()
             beat()
             started = self._monotonic()
-            self._bell.clear()
             try:
                 if started >= resync_at:
                     self.refresh()
@@ -122,9 +122,9 @@ class Loop:
             watches_agents=bool(self._settings.agent_selector),
         )
         work = Worklist(self._writer, self._announcer, self._store)
-        finished = work.carry_out(found, self._settings.writes_per_pass, self._check_lease)
+        worked = work.carry_out(found, self._settings.writes_per_pass, self._check_lease)
         self._write_statuses(found)
-        if not finished:
+        if worked:
             return 0.0
         tick_s = self._settings.resync_s if found.settled else self._settings.tick_s
         return min([tick_s, *found.wake_s])

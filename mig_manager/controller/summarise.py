@@ -165,11 +165,18 @@ def _common_reason(standings: Sequence[Standing], otherwise: str) -> str:
 
 
 def _told(standings: Sequence[Standing]) -> str:
-    """``n1 (NoAgent: no agent runs there), n2 (...), n3 (...) and 4 more``."""
+    """``n1, n2 (NoAgent: no agent runs there), n3 (UnknownProfile: ...) and 4 more``."""
     first = sorted(standings, key=lambda s: s.name)[:NAMED]
-    texts = [f"{s.name} ({s.reason}: {_shortened(s.message, TEXT_LIMIT)})" if s.message else s.name for s in first]
+    alike: dict[tuple[str, str], list[str]] = {}
+    for one in first:
+        alike.setdefault((one.reason, one.message), []).append(one.name)
+    texts = [", ".join(names) + _why(reason, message) for (reason, message), names in alike.items()]
     rest = len(standings) - len(first)
     return ", ".join(texts) + (f" and {rest} more" if rest else "")
+
+
+def _why(reason: str, message: str) -> str:
+    return f" ({reason}: {_shortened(message, TEXT_LIMIT)})" if message else f" ({reason})"
 
 
 def _nodes(number: int) -> str:

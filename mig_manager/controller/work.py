@@ -31,16 +31,17 @@ class Worklist:
         self._confirmed: dict[str, bool] = {}
 
     def carry_out(self, found: Survey, limit: int, check: Callable[[], None]) -> bool:
-        """Do at most ``limit`` of the tasks, calling ``check`` before each; whether that were all.
+        """Do at most ``limit`` of the tasks, calling ``check`` before each; whether there were any.
 
-        The rest is found again by the next pass, so that a pass over a new fleet does not keep the status waiting.
-        Raises ServerBusyError, and what ``check`` raises.
+        If there were, there is more to decide: on what was written, on what conflicted, and on what was left over, so
+        that a pass over a new fleet does not keep the status waiting. Raises ServerBusyError, and what ``check``
+        raises.
         """
         tasks = [task for name, task in self._tasks(found) if self._writer.may(MIG_NODE, name)]
         for task in tasks[:limit]:
             check()
             task()
-        return len(tasks) <= limit
+        return bool(tasks)
 
     def _tasks(self, found: Survey) -> list[tuple[str, Task]]:
         tasks: list[tuple[int, str, Task]] = []

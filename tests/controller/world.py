@@ -188,6 +188,9 @@ class Agent:
         self.patch({"conditions": [{"type": "Ready", **value}]})
 
     def patch(self, status: Mapping[str, Any], version: str | None = None) -> None:
+        present = self.world.mignode(self.name).get("status", {})
+        if version is None and all(present.get(key) == value for key, value in status.items()):
+            return
         body: dict[str, Any] = {"status": status}
         if version is not None:
             body["metadata"] = {"resourceVersion": version}

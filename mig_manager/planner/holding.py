@@ -9,9 +9,9 @@ from mig_manager.geometry.state import Card, Holder, Holders, SliceKey
 from mig_manager.planner.search import HeldCompute, HeldInstance
 from mig_manager.planner.target import Difference
 
-_FIRST_SHARED_BIT = (
-    64  # shared holders use the bits from here on, so that private ones are numbered alike on every card
-)
+# Shared holders use the bits from here on, so that private ones are numbered alike on every card. Slices that are
+# shared in time can have more holders than this; then the shared ones begin after the most that a card has.
+_FIRST_SHARED_BIT = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,16 +33,15 @@ def number_holders(cards: Sequence[Card], holders: Holders) -> dict[str, CardHol
     situation look the same to the search.
     """
     cards_of: dict[Holder, set[str]] = {}
-    for key, who in holders.items():
-        for holder in who:
-            if not holder.leaving:
-                cards_of.setdefault(holder, set()).add(key.gpu_uuid)
-    shared = sorted(h for h, where in cards_of.items() if len(where) > 1)
-    bits = {holder: 1 << (_FIRST_SHARED_BIT + i) for i, holder in enumerate(shared)}
     by_card: dict[str, dict[tuple[int | None, int | None], list[Holder]]] = {}
     for key, who in holders.items():
         staying = sorted(h for h in who if not h.leaving)
         by_card.setdefault(key.gpu_uuid, {})[key.gpu_instance, key.compute_instance] = staying
+        for holder in staying:
+            cards_of.setdefault(holder, set()).add(key.gpu_uuid)
+    shared = sorted(h for h, where in cards_of.items() if len(where) > 1)
+    first = max([_FIRST_SHARED_BIT, *(sum(map(len, held.values())) for held in by_card.values())])
+    bits = {holder: 1 << (first + i) for i, holder in enumerate(shared)}
     return {card.uuid: _number_card(card, by_card.get(card.uuid, {}), bits) for card in cards}
 
 

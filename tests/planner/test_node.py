@@ -89,6 +89,16 @@ def test_a_pod_across_cards_is_evicted_once() -> None:
     assert (Holder("shared"),) == plan.evict
 
 
+def test_a_slice_shared_by_a_crowd_does_not_blur_who_holds_what() -> None:
+    """More holders on one card than usual are still told from those that hold slices of other cards too."""
+    card = with_slices(make_card(), "1g@0", "1g@2", "1g@3", "1g@4", "1g@5")
+    other = with_slices(make_card(index=1), "1g@0")
+    crowd = {f"crowd{number}": "0" for number in range(64)}
+    holders = hold(card, **crowd, p="2", q="2", s="3", t="3", x="4", y="4", z="5") | hold(other, s="0", t="0")
+    plan = plan_node([card, other], holders, Layout((entry("1g*3", "2g", match=Match(indices=(0,))),)))
+    assert (Holder("x"), Holder("y"), Holder("z")) == plan.evict
+
+
 def test_the_first_matching_entry_wins() -> None:
     """Later entries take what earlier ones leave; a card that none matches stays untouched."""
     cards = [make_card(index=0), make_card("A30", 1), make_card("H100-SXM5-80GB", 2)]

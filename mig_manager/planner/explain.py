@@ -64,8 +64,7 @@ def _blocked(table: ProfileTable, wanted: Sequence[Wanted]) -> str:
         if arrange(table, occupied, counts_of(table, [*placed, profile_id])) is None:
             return _no_start(table, occupied, placed, table[profile_id])
         placed.append(profile_id)
-    msg = "the layout fits"
-    raise AssertionError(msg)
+    raise AssertionError("the layout fits")
 
 
 def _no_start(table: ProfileTable, occupied: int, placed: list[int], profile: GpuInstanceProfile) -> str:

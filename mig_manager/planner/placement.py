@@ -81,6 +81,6 @@ def within_engine_limits(table: ProfileTable, counts: Counts) -> bool:
     return True
 
 
-def feasible(table: ProfileTable, counts: Counts, occupied: int = 0) -> bool:
-    """Whether that multiset can exist on the card around what is occupied."""
-    return within_engine_limits(table, counts) and arrange(table, occupied, counts) is not None
+def feasible(table: ProfileTable, counts: Counts) -> bool:
+    """Whether that multiset can exist on the card when nothing else is there."""
+    return within_engine_limits(table, counts) and arrange(table, 0, counts) is not None

@@ -11,8 +11,10 @@ question and are answered from memory.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, reduce
+from operator import or_
 
 from mig_manager.geometry.profiles import Placement, ProfileTable
 from mig_manager.geometry.resolve import Wanted, place_compute
@@ -36,6 +38,20 @@ class HeldInstance:
     placement: Placement
     compute: tuple[HeldCompute, ...]
     holders: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ComputeOption:
+    """One way to give a kept GPU instance its compute instances. ``evicted`` is a bit set of holders."""
+
+    evicted: int
+    destroyed: int
+    placements: tuple[Placement, ...]
+
+    @property
+    def rank(self) -> tuple[int, int]:
+        """What options with the same shared holders are compared by."""
+        return (self.evicted.bit_count(), self.destroyed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +115,10 @@ class _Search:
         instance = self.instances[index]
         for kind in [k for k, n in self.left.items() if n and _keepable(instance, k)]:
             self.left[kind] -= 1
-            for gone, lost, compute in compute_options(self.table, instance, kind.compute, self.shared):
-                stays = TargetSlice(instance.placement, instance.profile_id, compute)
-                self.run(index + 1, occupied | instance.placement.mask, (*kept, stays), evicted | gone, rebuilt + lost)
+            around = occupied | instance.placement.mask
+            for inside in compute_options(self.table, instance, kind.compute, self.shared):
+                stays = TargetSlice(instance.placement, instance.profile_id, inside.placements)
+                self.run(index + 1, around, (*kept, stays), evicted | inside.evicted, rebuilt + inside.destroyed)
             self.left[kind] += 1
         self.run(index + 1, occupied, kept, evicted | instance.holders, rebuilt)
 
@@ -163,39 +180,39 @@ def _arrange_around(
 def _created(table: ProfileTable, kind: Wanted, placement: Placement) -> TargetSlice:
     compute = place_compute(table[kind.profile_id].compute, kind.compute)
     if compute is None:  # geometry.resolve refuses such a layout
-        msg = f"compute instances {kind.compute} do not fit into profile {kind.profile_id}"
-        raise AssertionError(msg)
+        raise AssertionError(f"compute instances {kind.compute} do not fit into profile {kind.profile_id}")
     return TargetSlice(placement, kind.profile_id, tuple(sorted(compute)))
 
 
 @lru_cache(maxsize=20_000)
 def compute_options(
     table: ProfileTable, instance: HeldInstance, widths: tuple[int, ...], shared: int
-) -> tuple[tuple[int, int, tuple[Placement, ...]], ...]:
-    """Ways to give a kept GPU instance compute instances of these widths: ``(evicted, destroyed, placements)``.
+) -> tuple[ComputeOption, ...]:
+    """Ways to give a kept GPU instance compute instances of these widths, every subset of the present ones tried.
 
     As on the card, for each set of shared holders that must go the cheapest way is there.
     """
-    best: dict[int, tuple[tuple[int, int], int, tuple[Placement, ...]]] = {}
-    profiles = table[instance.profile_id].compute
-    for chosen in range(1 << len(instance.compute)):
-        kept = [c for i, c in enumerate(instance.compute) if chosen >> i & 1]
+    best: dict[int, ComputeOption] = {}
+    for subset in range(1 << len(instance.compute)):
+        kept = [c for i, c in enumerate(instance.compute) if subset >> i & 1]
+        gone = [c for i, c in enumerate(instance.compute) if not subset >> i & 1]
         missing = Counter(widths)
         missing.subtract(c.placement.size for c in kept)
         if any(n < 0 for n in missing.values()):
             continue
-        occupied = 0
-        for c in kept:
-            occupied |= c.placement.mask
-        created = place_compute(profiles, tuple(sorted(missing.elements(), reverse=True)), occupied)
+        occupied = _union(c.placement.mask for c in kept)
+        created = place_compute(
+            table[instance.profile_id].compute, tuple(sorted(missing.elements(), reverse=True)), occupied
+        )
         if created is None:
             continue
-        evicted = 0
-        for i, c in enumerate(instance.compute):
-            if not chosen >> i & 1:
-                evicted |= c.holders
-        cost = (evicted.bit_count(), len(instance.compute) - len(kept))
-        key = evicted & shared
-        if key not in best or cost < best[key][0]:
-            best[key] = (cost, evicted, tuple(sorted((*(c.placement for c in kept), *created))))
-    return tuple((evicted, cost[1], placements) for cost, evicted, placements in best.values())
+        placements = tuple(sorted((*(c.placement for c in kept), *created)))
+        option = ComputeOption(_union(c.holders for c in gone), len(gone), placements)
+        key = option.evicted & shared
+        if key not in best or option.rank < best[key].rank:
+            best[key] = option
+    return tuple(best.values())
+
+
+def _union(bit_sets: Iterable[int]) -> int:
+    return reduce(or_, bit_sets, 0)

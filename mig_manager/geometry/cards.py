@@ -75,6 +75,14 @@ class Product:
         """Whether this product has MIG at all."""
         return self.architecture.mode_change is not None
 
+    @property
+    def reset_together(self) -> bool:
+        """Whether cards of this product that share an NVSwitch board are reset together.
+
+        NVIDIA MIG User Guide, "Enable MIG Mode": so it is on Ampere; newer cards are reset one by one.
+        """
+        return self.switched and self.architecture.mode_change is ModeChange.RESET
+
 
 def compute_profiles(
     slice_count: int, multiprocessors: Mapping[int, int | None] | None = None
@@ -153,6 +161,7 @@ def normalise_model(name: str) -> str:
 def _read(name: str) -> dict[str, Any]:
     import yaml
 
+    # libyaml is ten times faster and not everywhere.
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     text = Path(__file__).with_name(name).read_text(encoding="utf-8")
     loaded: dict[str, Any] = yaml.load(text, Loader=loader)  # noqa: S506 - both are safe loaders

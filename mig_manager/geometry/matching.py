@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from mig_manager.geometry.cards import NVIDIA_VENDOR_ID, normalise_model
 from mig_manager.geometry.layout import DeviceId, Match
+from mig_manager.geometry.names import MEMORY_TOLERANCE
 from mig_manager.geometry.state import Card
-
-_MEMORY_TOLERANCE = 0.02  # drivers and ECC settings move the reported total by about a percent
 
 
 def matches(card: Card, match: Match | None) -> bool:
@@ -45,7 +44,7 @@ def _is_device(card: Card, wanted: DeviceId) -> bool:
 
 
 def _has_memory(card: Card, memory_mib: int) -> bool:
-    return abs(card.memory_mib - memory_mib) <= memory_mib * _MEMORY_TOLERANCE
+    return abs(card.memory_mib - memory_mib) <= memory_mib * MEMORY_TOLERANCE
 
 
 def _has_slices(card: Card, compute_slices: int) -> bool:

@@ -9,12 +9,16 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from math import ceil, floor
 
 from mig_manager.geometry.errors import LayoutError
 
 _NAME = re.compile(r"(?:(?P<compute>[1-9])c\.)?(?P<gpu>[1-9])g(?:\.(?P<gb>\d{1,4})gb)?(?P<attributes>[+-][a-z].*)?")
 _ATTRIBUTE = re.compile(r"[a-z][a-z0-9]*(?:\.[a-z0-9]+)*")
 _SHARE_OF_MEMORY = 8  # names count memory in eighths of the card, on every grid
+
+MEMORY_TOLERANCE = 0.02
+"""Drivers and ECC settings move the memory that a card reports by a percent or so; this much is the same card."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,12 +113,11 @@ def name_gb(eighths: int, total_gb: int) -> int:
     return (2 * eighths * total_gb + _SHARE_OF_MEMORY) // (2 * _SHARE_OF_MEMORY)
 
 
-def same_memory(wanted_gb: int, eighths: int, total_gb: int, tolerance: float = 0.02) -> bool:
+def same_memory(wanted_gb: int, eighths: int, total_gb: int) -> bool:
     """Whether ``wanted_gb`` names that share of the card under a slightly different reported total.
 
-    Drivers and ECC settings move the reported total by a percent or so, and with it the names: GB200 says
-    1g.23gb or 1g.24gb for the same slice, A100 7g.79gb or 7g.80gb.
+    The names move with the total: GB200 says 1g.23gb or 1g.24gb for the same slice, A100 7g.79gb or 7g.80gb.
     """
-    lowest = -int(-total_gb * (1 - tolerance) // 1)
-    highest = int(total_gb * (1 + tolerance))
+    lowest = ceil(total_gb * (1 - MEMORY_TOLERANCE))
+    highest = floor(total_gb * (1 + MEMORY_TOLERANCE))
     return any(name_gb(eighths, total) == wanted_gb for total in range(lowest, highest + 1))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mig_manager.geometry.cards import ModeChange, Product, find_product
+from mig_manager.geometry.cards import Product, find_product
 from mig_manager.geometry.errors import LayoutError
 from mig_manager.geometry.state import Card
 
@@ -49,9 +49,9 @@ def _products(text: str) -> list[Product]:
 
 
 def _reset_group(product: Product, products: Sequence[Product]) -> str:
-    """Ampere cards on one NVSwitch board are reset together."""
-    alike = [p for p in products if p.switched and p.architecture.mode_change is ModeChange.RESET]
-    return "nvswitch" if product in alike and len(alike) > 1 else ""
+    """The cards are taken to sit on one board; a card alone is reset alone."""
+    together = [p for p in products if p.reset_together]
+    return "nvswitch" if product in together and len(together) > 1 else ""
 
 
 def _card(product: Product, index: int, reset_group: str) -> Card:

@@ -68,8 +68,7 @@ class Card:
     def profiles(self) -> ProfileTable:
         """The card's profile table, where it is known to exist: on a card whose slices are planned or read."""
         if self.table is None:
-            msg = f"{self.label} has no profile table"
-            raise ValueError(msg)
+            raise ValueError(f"{self.label} has no profile table")
         return self.table
 
     @property

@@ -118,12 +118,9 @@ def parse_models(specifications: list[str]) -> list[str]:
 
 
 def reset_groups(cards: list[CardState]) -> None:
-    """Put the cards that share an NVSwitch board and are reset together into one group, in place.
-
-    Ampere boards are reset as a whole (NVIDIA MIG User Guide, "Enable MIG Mode"); newer ones card by card.
-    """
+    """Put the cards that are reset together into one group, in place: they are taken to share an NVSwitch board."""
     by_model = {p.model: p for p in products()}
-    together = [c for c in cards if by_model[c.model].switched and by_model[c.model].architecture.mode_survives_reboot]
+    together = [card for card in cards if by_model[card.model].reset_together]
     if len(together) > 1:
         for card in together:
             card.reset_group = "nvswitch0"

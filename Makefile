@@ -22,6 +22,10 @@ $(VENV)/.ready: pyproject.toml uv.lock
 .PHONY: setup
 setup: $(VENV)/.ready ## create the environment in .venv
 
+.PHONY: demo
+demo: control-plane ## the whole product on a simulated cluster: KEEP=1 to try things by hand afterwards
+	@$(BIN)/mig-manager demo $(if $(KEEP),--keep)
+
 .PHONY: test
 test: lint types contracts test-unit ## everything that CI checks
 

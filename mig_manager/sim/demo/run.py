@@ -1,0 +1,77 @@
+"""The demo from beginning to end."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+
+from mig_manager.sim.controlplane import progress
+from mig_manager.sim.controlplane.errors import ControlPlaneError
+from mig_manager.sim.controlplane.programs import find
+from mig_manager.sim.demo import scene
+from mig_manager.sim.demo.errors import DemoError
+from mig_manager.sim.demo.screen import Screen
+from mig_manager.sim.demo.stage import Stage
+from mig_manager.sim.demo.story import Story
+
+
+def run(*, story: bool, keep: bool) -> None:
+    """Play the story, or not, and then keep everything running until Ctrl-C, or not.
+
+    DemoError or ControlPlaneError when that cannot be done or something shown is not true; then the ends of the logs
+    have been printed.
+    """
+    with progress.shown() as report:
+        programs = find(report)
+    screen = Screen()
+    with Stage(programs) as stage:
+        try:
+            _set_up(stage, screen)
+            if story:
+                Story(stage, screen).play()
+            if keep:
+                _keep(stage, screen, applied=story)
+        except (ControlPlaneError, DemoError):
+            screen.say(stage.last_words(), "dim")
+            raise
+        screen.act("Closing")
+        screen.progress("stopping everything")
+        directory = stage.directory
+    if directory.exists():
+        raise DemoError(f"stopping: {directory} is still there")
+    screen.done(f"everything was stopped, nothing is left behind; that took {screen.elapsed_s:.0f} s in all")
+    if not keep:
+        screen.say("To go on by hand, with everything running: mig-manager demo --keep")
+
+
+def _set_up(stage: Stage, screen: Screen) -> None:
+    screen.act("Setting up")
+    screen.progress("control plane runs: etcd, kube-apiserver, kube-controller-manager, kube-scheduler")
+    stage.install()
+    screen.progress("installed from deploy/gpu-operator: controller and agents, with the rights they have anywhere")
+    stage.build_nodes()
+    for node in scene.nodes():
+        screen.progress(f"simulated node {node.name}: {', '.join(node.gpus)}")
+    stage.start_programs()
+    screen.progress("controller and agents run, and pods use slices that were made by hand")
+
+
+def _keep(stage: Stage, screen: Screen, *, applied: bool) -> None:
+    """Say how to go on by hand, and wait for Ctrl-C."""
+    kubectl = "kubectl" if shutil.which("kubectl") else str(stage.kubectl_path)
+    screen.act("Go on by hand, in another terminal")
+    screen.say(f"export KUBECONFIG={stage.kubeconfig}")
+    if not applied:
+        screen.say(f"{kubectl} apply -f {scene.POOL}")
+    screen.say(f"{kubectl} get migconfig,mignode")
+    screen.say(f"{kubectl} label node a100-2 --overwrite migmanager.io/profile=all-1g.10gb")
+    screen.say(f"{kubectl} edit migconfig pool")
+    screen.say(f"mig-manager inspect --sim {stage.directory / 'a100-1.sim'}")
+    screen.say(f"logs, as long as this runs: {stage.directory}/*.log")
+    screen.say("Ctrl-C ends it and removes everything.")
+    ended = threading.Event()
+    try:
+        while not ended.wait(1):
+            stage.check()
+    except KeyboardInterrupt:
+        return

@@ -1,0 +1,114 @@
+"""How the demo looks: a live table on a terminal, a line per change elsewhere; at most 100 columns of our own."""
+
+from __future__ import annotations
+
+import textwrap
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Protocol
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from mig_manager.sim.demo.view import NodeView, View
+
+WIDTH = 100
+SLICES_WIDTH = 38
+
+
+class Board(Protocol):
+    """Shows what is going on."""
+
+    def update(self, seen: View) -> None:
+        """Show this moment."""
+        ...
+
+
+class Screen:
+    """Standard output."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        self.console = console or Console(highlight=False)
+        self._started = time.monotonic()
+
+    @property
+    def elapsed_s(self) -> float:
+        """Since the demo began."""
+        return time.monotonic() - self._started
+
+    def act(self, title: str) -> None:
+        """Begin a part."""
+        self.say("")
+        self.console.print(Text(f"── {title} ".ljust(min(WIDTH, self.console.width), "─"), style="bold"))
+
+    def say(self, text: str, style: str = "") -> None:
+        """Print words, as they are."""
+        self.console.print(Text(text, style=style), soft_wrap=True)
+
+    def progress(self, text: str) -> None:
+        """Say what begins now, with the time."""
+        self.say(f"{self.elapsed_s:5.1f} s  {text}", "dim")
+
+    def command(self, line: str, output: str = "") -> None:
+        """Print a command and what it printed. A terminal that is too narrow for a line gets its beginning."""
+        self.say(f"$ {line}", "bold cyan")
+        for text in output.splitlines():
+            cut = self.console.is_terminal and len(text) > self.console.width
+            self.say(f"{text[: self.console.width - 1]}…" if cut else text)
+
+    def done(self, text: str) -> None:
+        """Say what has been shown to be true."""
+        lines = textwrap.wrap(text, min(WIDTH, self.console.width) - 2, break_on_hyphens=False)
+        self.say("✓ " + "\n  ".join(lines), "green")
+
+    def board(self) -> AbstractContextManager[Board]:
+        """Something that shows the nodes as long as the block lasts."""
+        if self.console.is_terminal:
+            return _LiveBoard(self.console)
+        return nullcontext(_PlainBoard(self.progress))
+
+
+class _LiveBoard:
+    def __init__(self, console: Console) -> None:
+        self._live = Live(console=console, auto_refresh=False)
+        self._width = min(WIDTH, console.width)
+
+    def __enter__(self) -> Board:
+        self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._live.stop()
+
+    def update(self, seen: View) -> None:
+        """Draw the table anew."""
+        table = Table(box=None, width=self._width, pad_edge=False)
+        for title, width in (("NODE", 6), ("PROFILE", 14), ("SLICES", SLICES_WIDTH), ("NOW", None)):
+            table.add_column(title, width=width, no_wrap=True, overflow="ellipsis")
+        for node in seen.nodes.values():
+            table.add_row(node.name, node.profile, node.slices, Text(node.now, style=_style(node)))
+        self._live.update(table, refresh=True)
+
+
+class _PlainBoard:
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+        self._said: dict[str, str] = {}
+
+    def update(self, seen: View) -> None:
+        """Print the nodes that do something else than before."""
+        for node in seen.nodes.values():
+            said = self._said.get(node.name, "ready")
+            self._said[node.name] = node.now
+            if said != node.now:
+                line = f"{node.name}  {node.now}"
+                self._say(line if len(line) <= WIDTH - 9 else f"{line[: WIDTH - 10]}…")
+
+
+def _style(node: NodeView) -> str:
+    if node.ready:
+        return "green"
+    return "yellow" if node.taken_out else "dim"

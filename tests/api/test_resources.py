@@ -11,7 +11,7 @@ from mig_manager import resources
 
 def test_in_a_checkout() -> None:
     """The schemas lie at the top of the checkout."""
-    assert ["migconfig.yaml", "mignode.yaml"] == sorted(p.name for p in resources.shipped("crds").iterdir())
+    assert ["migconfig.yaml", "mignode.yaml"] == sorted(p.name for p in resources.shipped("crds").glob("*.yaml"))
 
 
 def test_in_a_wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

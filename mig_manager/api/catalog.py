@@ -7,14 +7,11 @@ from functools import cache
 
 from mig_manager.api.files import Profile, parse_profile
 from mig_manager.api.yaml_reader import read_documents
-from mig_manager.geometry.derived import derived_layout, derived_names, unknown_profile
+from mig_manager.geometry.derived import EXAMPLES, derived_layout, derived_names, unknown_profile
 from mig_manager.geometry.errors import LayoutError
 from mig_manager.geometry.layout import Layout
 from mig_manager.geometry.profiles import ProfileTable
 from mig_manager.resources import shipped
-
-_EXAMPLES = ("all-balanced", "all-disabled", "all-1g", "all-2g", "all-3g")
-"""What is suggested where the cards, and with them their derived names, are not known."""
 
 
 @cache
@@ -50,4 +47,4 @@ def choose(name: str, own: Mapping[str, Layout] | None = None, tables: Collectio
         return derived_layout(name, tables)
     except LayoutError:
         derived = {known for table in tables for known in derived_names(table)}
-        raise unknown_profile(name, {*own, *shipped_profiles(), *(derived or _EXAMPLES)}) from None
+        raise unknown_profile(name, {*own, *shipped_profiles(), *(derived or EXAMPLES)}) from None

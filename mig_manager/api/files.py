@@ -5,7 +5,6 @@ The kind is recognised by what stands in it. Errors name the file, the line and 
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -15,13 +14,13 @@ from typing import Any
 from mig_manager.api.layout import layout_from_dict
 from mig_manager.api.migconfig import MIGConfig
 from mig_manager.api.migparted import is_mig_parted, layouts_from_mig_parted
+from mig_manager.api.rules import is_label_value
 from mig_manager.api.schema import INVALID, object_problems, validate_layout
 from mig_manager.api.yaml_reader import Document, read_documents
 from mig_manager.geometry.errors import LayoutError
 from mig_manager.geometry.layout import Layout
 
 _HINT = "a MIGConfig, a profile (name and gpus) and a mig-parted file (version and mig-configs) do"
-_LABEL_VALUE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +96,7 @@ def _problems(value: object) -> list[LayoutError]:
 def parse_profile(value: Mapping[str, Any]) -> Profile:
     """A profile document: ``{name, description, sources, gpus}``; raises LayoutError (InvalidSpec)."""
     name = value.get("name")
-    if not isinstance(name, str) or not _LABEL_VALUE.fullmatch(name):
+    if not isinstance(name, str) or not is_label_value(name):
         hint = "at most 63 letters, digits, dots, dashes and underscores, with a letter or digit at both ends"
         raise LayoutError(INVALID, f"{name!r} is not a profile name", hint, "name")
     rest = validate_layout({key: item for key, item in value.items() if key != "name"})

@@ -11,7 +11,6 @@ from mig_manager.api.schema import validate
 from mig_manager.api.selector import LabelSelector
 from mig_manager.geometry.layout import Layout
 
-PLURAL = "migconfigs"
 DEFAULT_PROFILE_LABEL = "migmanager.io/profile"
 
 Impact = Literal["None", "FreeSlices", "EvictPods", "RebootNode"]

@@ -17,7 +17,6 @@ from mig_manager.api.mignode_status import MIGNodeStatus
 from mig_manager.geometry.errors import LayoutError
 from mig_manager.geometry.layout import Layout
 
-PLURAL = "mignodes"
 SCHEMA = 1
 """The version of the agreement between controller and agent that this program speaks."""
 

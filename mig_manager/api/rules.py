@@ -45,8 +45,9 @@ def _is_budget(budget: int | str) -> bool:
     return budget >= 1 if isinstance(budget, int) else _PERCENTAGE.fullmatch(budget) is not None
 
 
-def _are_label_values(names: Mapping[str, Any]) -> bool:
-    return all(len(name) <= _MAX_LABEL_VALUE and _LABEL_VALUE.fullmatch(name) for name in names)
+def is_label_value(text: str) -> bool:
+    """Whether Kubernetes takes the text as the value of a label; names of profiles become one."""
+    return len(text) <= _MAX_LABEL_VALUE and _LABEL_VALUE.fullmatch(text) is not None
 
 
 RULES: Mapping[str, Rule] = {
@@ -56,7 +57,9 @@ RULES: Mapping[str, Rule] = {
     ),
     "self.operator in ['In', 'NotIn'] ? has(self.values) && size(self.values) > 0 : "
     "!has(self.values) || size(self.values) == 0": _values_fit_operator,
-    "self.all(name, size(name) <= 63 && name.matches('^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$'))": _are_label_values,
+    "self.all(name, size(name) <= 63 && name.matches('^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$'))": (
+        lambda names: all(map(is_label_value, names))
+    ),
     "self.mig != 'Enabled' || has(self.slices)": lambda entry: entry["mig"] != "Enabled" or "slices" in entry,
     "self.mig == 'Enabled' || !has(self.slices)": lambda entry: entry["mig"] == "Enabled" or "slices" not in entry,
     "self.filter(s, s.count == 'max').size() <= 1": lambda items: [i["count"] for i in items].count("max") <= 1,

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from mig_manager.api.rules import RULES
 from mig_manager.geometry.errors import LayoutError
 from mig_manager.geometry.names import SliceName
-from mig_manager.resources import shipped
+from mig_manager.resources import read_yaml, shipped
 
 if TYPE_CHECKING:
     from jsonschema.exceptions import ValidationError
@@ -42,11 +42,7 @@ _SHOWN_CHARACTERS = 60
 @cache
 def crd_schema(kind: Kind) -> Schema:
     """The openAPIV3Schema of a kind."""
-    import yaml
-
-    text = shipped("crds").joinpath(f"{kind.lower()}.yaml").read_text(encoding="utf-8")
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    definition = yaml.load(text, Loader=loader)  # noqa: S506 - both are safe loaders
+    definition = read_yaml(shipped("crds") / f"{kind.lower()}.yaml")
     schema: Schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     return schema
 

@@ -17,8 +17,10 @@ from typing import Any
 from mig_manager.geometry.errors import LayoutError
 from mig_manager.geometry.names import SliceName, gigabytes, name_gb
 from mig_manager.geometry.profiles import ComputeProfile, Engines, GpuInstanceProfile, Placement, ProfileTable
+from mig_manager.resources import read_yaml
 
 NVIDIA_VENDOR_ID = 0x10DE
+_HERE = Path(__file__).parent
 
 # Widths of compute instances that exist inside a GPU instance of so many slices, and where they may start.
 # Source: nvidia-smi mig -lcip on A100 as posted, and go-nvml's mock for 7g; the ids equal
@@ -104,8 +106,8 @@ def compute_profiles(
 @cache
 def products() -> tuple[Product, ...]:
     """Every product of the card tables, in their order."""
-    grids = _read("grids.yaml")
-    cards = _read("cards.yaml")
+    grids = read_yaml(_HERE / "grids.yaml")
+    cards = read_yaml(_HERE / "cards.yaml")
     architectures = {
         name: Architecture(
             name,
@@ -156,16 +158,6 @@ def normalise_model(name: str) -> str:
     while parts and parts[0] in ("NVIDIA", ""):
         parts.pop(0)
     return "-".join(parts)
-
-
-def _read(name: str) -> dict[str, Any]:
-    import yaml
-
-    # libyaml is ten times faster and not everywhere.
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    text = Path(__file__).with_name(name).read_text(encoding="utf-8")
-    loaded: dict[str, Any] = yaml.load(text, Loader=loader)  # noqa: S506 - both are safe loaders
-    return loaded
 
 
 def _product(

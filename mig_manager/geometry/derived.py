@@ -25,6 +25,9 @@ BALANCED = "all-balanced"
 DISABLED = "all-disabled"
 _PREFIX = "all-"
 
+EXAMPLES = (BALANCED, DISABLED, "all-1g", "all-2g", "all-3g")
+"""What is suggested where the cards, and with them their derived names, are not known."""
+
 # What NVIDIA's default configuration calls balanced, per number of compute slices of the whole card.
 _BALANCED_SLICES = {
     7: ((SliceName(1), 2), (SliceName(2), 1), (SliceName(3), 1)),
@@ -63,7 +66,7 @@ def derived_layout(name: str, tables: Collection[ProfileTable] = ()) -> Layout:
     layout = _layout(name)
     if layout is None or (tables and not any(_understands(table, layout) for table in tables)):
         known = {known for table in tables for known in derived_names(table)}
-        raise unknown_profile(name, known or {BALANCED, DISABLED, "all-1g", "all-2g", "all-3g"})
+        raise unknown_profile(name, known or EXAMPLES)
     return layout
 
 

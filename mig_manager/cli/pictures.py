@@ -63,12 +63,12 @@ def is_double(profile: GpuInstanceProfile, table: ProfileTable) -> bool:
 
 def _with_free(table: ProfileTable, boxes: list[Box]) -> list[Box]:
     occupied = sum(Placement(b.start, b.size).mask for b in boxes)
+    usable = table.usable_units(occupied)
     free: list[Box] = []
     for unit in range(table.units):
         if occupied >> unit & 1:
             continue
-        usable = any(not p.mask & occupied and p.mask >> unit & 1 for profile in table for p in profile.placements)
-        label = "free" if usable else "unusable"
+        label = "free" if usable >> unit & 1 else "unusable"
         if free and free[-1].start + free[-1].size == unit and free[-1].label == label:
             free[-1] = replace(free[-1], size=free[-1].size + 1)
         else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from mig_manager.geometry.profiles import Placement, ProfileTable
@@ -90,7 +90,7 @@ def _slice(profile_id: int, placement: Placement, table: ProfileTable | None) ->
     }
 
 
-def _computes(placements: Iterable[Placement] | Sequence[Placement]) -> list[dict[str, Any]]:
+def _computes(placements: Iterable[Placement]) -> list[dict[str, Any]]:
     return [_compute(placement) for placement in sorted(placements)]
 
 

@@ -37,10 +37,11 @@ def showing_progress(total: int | None, *, quiet: bool) -> Iterator[Progress]:
     if not look().color:
         yield lambda event: click.echo(f"  {event}")
         return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn
+    from rich.progress import Progress as Bar
 
     columns = (SpinnerColumn(), BarColumn(bar_width=24), MofNCompleteColumn(), TextColumn("{task.description}"))
-    with Progress(*columns) as bar:
+    with Bar(*columns) as bar:
         task = bar.add_task("looking at the cards", total=total)
         started = 0
 

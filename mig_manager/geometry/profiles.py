@@ -132,6 +132,18 @@ class ProfileTable:
         """The profile with that id, or ``None`` when the card has no such profile."""
         return self._by_id.get(profile_id)
 
+    def usable_units(self, occupied: int) -> int:
+        """The free units that some profile could still take when ``occupied`` ones are taken, as bit sets.
+
+        The eighth unit beside seven 1g slices is free and cannot be used.
+        """
+        usable = 0
+        for profile in self.profiles:
+            for placement in profile.placements:
+                if not placement.mask & occupied:
+                    usable |= placement.mask
+        return usable
+
     @property
     def full(self) -> GpuInstanceProfile:
         """The profile that takes the whole card: the most compute slices, no attributes."""

@@ -78,26 +78,20 @@ def holder_marks(card: Card, holders: Holders) -> Marks:
 
 
 def with_free_cells(table: ProfileTable, cells: Iterable[Cell]) -> list[Cell]:
-    """The cells in order, with cells for what is free between them.
-
-    Units that no profile could use are told apart: the eighth unit beside seven 1g slices is such a one.
-    """
+    """The cells in order, with cells for what is free between them, told apart by whether a profile could use it."""
     ordered = sorted(cells, key=lambda c: c.start)
     occupied = sum(Placement(c.start, c.size).mask for c in ordered)
     covered: list[Cell] = []
     at = 0
     for cell in [*ordered, Cell(table.units, 0, ())]:
         if cell.start > at:
-            covered.append(_free(table, occupied, Placement(at, cell.start - at)))
+            gap = Placement(at, cell.start - at)
+            word = "free" if gap.mask & table.usable_units(occupied) else "unusable"
+            covered.append(Cell(gap.start, gap.size, (Word(word, Role.DIM),)))
         if cell.size:
             covered.append(cell)
         at = cell.start + cell.size
     return covered
-
-
-def _free(table: ProfileTable, occupied: int, gap: Placement) -> Cell:
-    usable = any(not p.mask & occupied and p.mask & gap.mask for profile in table for p in profile.placements)
-    return Cell(gap.start, gap.size, (Word("free" if usable else "unusable", Role.DIM),))
 
 
 def _whole(card: Card, text: str) -> Cell:

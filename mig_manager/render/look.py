@@ -18,7 +18,7 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """The characters of a drawing. ``top``, ``middle`` and ``bottom`` are left end, joint and right end."""
+    """The characters of a drawing. ``top`` and ``bottom`` are left end, joint and right end."""
 
     horizontal: str
     vertical: str
@@ -48,6 +48,3 @@ class Look:
         if self.lines is UNICODE:
             return text
         return text.replace(UNICODE.times, ASCII.times).replace(UNICODE.arrow, ASCII.arrow)
-
-
-PLAIN = Look()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from mig_manager.geometry.cards import ModeChange
 from mig_manager.geometry.state import Card, GpuInstance, Holders, SliceKey
 from mig_manager.render.bar import draw_bar, ruler
 from mig_manager.render.cells import cells_now, holder_marks, mode_note, units_of
@@ -30,7 +31,7 @@ def _card_lines(card: Card, holders: Holders, look: Look, *, wide: bool) -> Iter
     yield from draw_bar(units_of(card), cells_now(card, holder_marks(card, holders)), label, look)
     if card.mig_pending is not card.mig_current:
         wanted = "on" if card.mig_pending else "off"
-        needed = "a reset of the GPU or a reboot" if card.mode_change == "reset" else "a reboot"
+        needed = "a reset of the GPU or a reboot" if card.mode_change is ModeChange.RESET else "a reboot"
         yield f"  MIG mode {wanted} is pending; {needed} makes it current"
     if wide:
         for instance in card.instances:

@@ -25,10 +25,10 @@ def plan_lines(plan: Plan, holders: Holders, look: Look) -> list[str]:
         (card.card, _card_lines(card, plan, holders, look) if plan.feasible else _reason_lines(card))
         for card in plan.cards
     ]
-    return [look.plain(line) for line in [*folded(described, look), *summary(plan, look)]]
+    return [look.plain(line) for line in [*folded(described, look), *_summary(plan, look)]]
 
 
-def summary(plan: Plan, look: Look) -> list[str]:
+def _summary(plan: Plan, look: Look) -> list[str]:
     """The plan in one line, preceded by what the cards will offer."""
     if plan.reason is not None:
         return [look.paint(f"Not feasible ({plan.reason.reason}): {plan.reason}", Role.BAD)]
@@ -62,7 +62,7 @@ def advertised(plan: Plan) -> Mapping[str, int]:
     return {name: number for name, number in sorted(counts.items()) if number}
 
 
-def at_starts(table: ProfileTable | None, slices: Iterable[tuple[int, Placement]]) -> str:
+def _at_starts(table: ProfileTable | None, slices: Iterable[tuple[int, Placement]]) -> str:
     """``1g.10gb at 0, 1; 3g.40gb at 4``."""
     starts: dict[int, list[int]] = {}
     for profile_id, placement in slices:
@@ -124,7 +124,7 @@ def _change_lines(plan: CardPlan, node: Plan, look: Look) -> Iterator[str]:
     if plan.target is not None and bool(card.mig_current) is not plan.target.mig:
         yield line("mode", _mode_text(plan, node), Role.WARN)
     if change.keep:
-        yield line("keep", at_starts(table, ((k.instance.profile_id, k.instance.placement) for k in change.keep)))
+        yield line("keep", _at_starts(table, ((k.instance.profile_id, k.instance.placement) for k in change.keep)))
     for kept in change.keep:
         where = f"in {profile_name(table, kept.instance.profile_id)} at {kept.instance.placement.start}: compute"
         if kept.destroy_compute:
@@ -132,9 +132,9 @@ def _change_lines(plan: CardPlan, node: Plan, look: Look) -> Iterator[str]:
         if kept.create_compute:
             yield line("create", f"{where} {_widths(kept.create_compute)}", Role.GOOD)
     if change.destroy:
-        yield line("destroy", at_starts(table, ((i.profile_id, i.placement) for i in change.destroy)), Role.BAD)
+        yield line("destroy", _at_starts(table, ((i.profile_id, i.placement) for i in change.destroy)), Role.BAD)
     if change.create:
-        yield line("create", at_starts(table, ((s.profile_id, s.placement) for s in change.create)), Role.GOOD)
+        yield line("create", _at_starts(table, ((s.profile_id, s.placement) for s in change.create)), Role.GOOD)
     if plan.evict:
         names = [h.name for h in plan.evict]
         more = f" and {len(names) - _MOST_HOLDERS} more" if len(names) > _MOST_HOLDERS else ""

@@ -15,10 +15,11 @@ from mig_manager.geometry.profiles import Placement
 from mig_manager.geometry.state import Card, ComputeInstance, GpuInstance, Holder, SliceKey
 from mig_manager.planner.node import plan_node
 from mig_manager.render.bar import Cell, Word, draw_bar
-from mig_manager.render.look import ASCII, PLAIN, Look, Role
+from mig_manager.render.look import ASCII, Look, Role
 from mig_manager.render.machine import machine_lines
 from mig_manager.render.plan import advertised, plan_lines
 
+PLAIN = Look()
 MODELS = [p.model for p in products() if p.table is not None]
 
 

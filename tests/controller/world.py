@@ -13,6 +13,7 @@ from mig_manager.kube import memory
 from mig_manager.kube.errors import ConflictError
 from mig_manager.kube.kinds import EVENT, LEASE, MIG_CONFIG, MIG_NODE, NODE, POD
 from mig_manager.kube.memory import Call, MemoryCluster
+from mig_manager.kube.port import Cluster
 from tests.controller.builders import Clock, config_object, node_object, ready_status
 
 NAMESPACE = "mig-manager"
@@ -98,7 +99,7 @@ class World:
     def add_node(self, name: str, labels: Mapping[str, str] | None = None) -> Agent:
         self.admin.create(NODE, node_object(name, labels))
         self.admin.patch(NODE, name, {"status": ready_status()}, subresource="status")
-        return Agent(self, name)
+        return Agent(MemoryCluster(self.objects, f"agent-{name}"), name)
 
     def add_agent_pod(self, node: str, *, ready: bool = True) -> None:
         body = {"metadata": {"name": f"agent-{node}", "labels": AGENT_LABELS}, "spec": {"nodeName": node}}
@@ -129,15 +130,17 @@ class World:
 class Agent:
     """A node's agent as far as the protocol goes: it plans, takes up, works in no time, and answers."""
 
-    def __init__(self, world: World, name: str) -> None:
-        self.world = world
+    def __init__(self, cluster: Cluster, name: str) -> None:
+        self.cluster = cluster
         self.name = name
-        self.cluster = MemoryCluster(world.objects, f"agent-{name}")
         self.on_cards = ""
+
+    def mignode(self) -> dict[str, Any]:
+        return self.cluster.get(MIG_NODE, self.name)
 
     def plan(self, impact: str = "EvictPods", **changes: Any) -> None:
         """Plan the wish, and answer it if nothing of ours is there."""
-        found = self.world.mignode(self.name)
+        found = self.mignode()
         wanted = found["spec"].get("desired", {}).get("hash", "")
         done = wanted == self.on_cards
         plan = {"hash": wanted, "impact": "None" if done else impact, "create": 0 if done else 3, **changes}
@@ -147,7 +150,7 @@ class Agent:
 
     def take_up(self) -> bool:
         """Rule A2 for a grant with a slot, from one live read; whether it is Held now."""
-        return self.finish_take_up(self.world.mignode(self.name))
+        return self.finish_take_up(self.mignode())
 
     def finish_take_up(self, seen: dict[str, Any]) -> bool:
         grant = seen["spec"].get("grant")
@@ -167,7 +170,7 @@ class Agent:
 
     def release(self, result: str = "Applied", **changes: Any) -> None:
         """Rule A9: nothing of ours is left, so Released is written last; Applied says that the layout is there."""
-        found = self.world.mignode(self.name)
+        found = self.mignode()
         number = found["status"]["grant"]["id"]
         if result == "Applied":
             self.on_cards = found["spec"]["grant"]["hash"]
@@ -177,7 +180,7 @@ class Agent:
 
     def acknowledge(self) -> None:
         """Rule A3: nothing to do under a new id."""
-        found = self.world.mignode(self.name)
+        found = self.mignode()
         self.patch({"grant": {"id": found["spec"]["grant"]["id"], "state": "Released", "result": "Applied"}})
         self.plan()
         self.ready(is_ready=True)
@@ -188,7 +191,7 @@ class Agent:
         self.patch({"conditions": [{"type": "Ready", **value}]})
 
     def patch(self, status: Mapping[str, Any], version: str | None = None) -> None:
-        present = self.world.mignode(self.name).get("status", {})
+        present = self.mignode().get("status", {})
         if version is None and all(present.get(key) == value for key, value in status.items()):
             return
         body: dict[str, Any] = {"status": status}
@@ -198,10 +201,10 @@ class Agent:
 
     @property
     def grant(self) -> dict[str, Any]:
-        found: dict[str, Any] = self.world.mignode(self.name)["spec"].get("grant", {})
+        found: dict[str, Any] = self.mignode()["spec"].get("grant", {})
         return found
 
     @property
     def held(self) -> bool:
-        found = self.world.mignode(self.name)
+        found = self.mignode()
         return bool(found.get("status", {}).get("grant", {}).get("state") == "Held")

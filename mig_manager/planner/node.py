@@ -1,47 +1,20 @@
-"""The exact planner for a node: which entry each card takes, and the cheapest way to all of it at once.
-
-Cards cannot be planned one by one. A pod may hold slices of several cards and is evicted once; an entry with a count
-may take any of the cards it matches; the cards of a reset group are reset together. So the choices of all cards are
-combined by dynamic programming over (how often each counted entry was used, which shared holders go); among equal
-states only the cheapest survives, which is exact because everything else about the past adds up.
-"""
+"""The exact planner for a node: which entry each card takes, and the cheapest way to all of it at once."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from mig_manager.geometry.cards import ModeChange
 from mig_manager.geometry.errors import LayoutError
 from mig_manager.geometry.layout import Layout
 from mig_manager.geometry.state import Card, Holders
-from mig_manager.planner.choices import NOTHING, Choice, Cost, choices
+from mig_manager.planner.choices import Choice, choices
+from mig_manager.planner.combine import CardWays, cheapest
 from mig_manager.planner.entries import Entries
 from mig_manager.planner.holding import CardHolding, evicted, number_holders
 from mig_manager.planner.plan import CardPlan, Impact, Plan
 from mig_manager.planner.strategy import Strategy, check_strategy
 from mig_manager.planner.target import difference, target_of
-
-_State = tuple[tuple[int, ...], int]
-"""How often each counted entry was used; the bit set of shared holders that go."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Path:
-    """The cheapest way found to a state; ``before`` is the way to the previous card."""
-
-    cost: Cost
-    choice: Choice | None = None
-    before: _Path | None = None
-
-    def choices(self) -> list[Choice]:
-        """The choices in the order of the cards."""
-        found: list[Choice] = []
-        path: _Path | None = self
-        while path is not None and path.choice is not None:
-            found.append(path.choice)
-            path = path.before
-        return found[::-1]
 
 
 def plan_node(cards: Sequence[Card], holders: Holders, layout: Layout, strategy: Strategy | None = None) -> Plan:
@@ -57,11 +30,12 @@ def plan_node(cards: Sequence[Card], holders: Holders, layout: Layout, strategy:
     if problems:
         return _infeasible(cards, problems)
     groups = _reset_groups(cards)
-    path = _cheapest(groups, entries, number_holders(cards, holders))
-    if path is None:
+    held = number_holders(cards, holders)
+    chosen = cheapest([ways for group in groups for ways in _ways(group, entries, held)], entries.counted())
+    if chosen is None:
         return _infeasible(cards, {"": entries.count_problem()})
     ordered = [card for group in groups for card in group]
-    plans = [_card_plan(card, choice, holders) for card, choice in zip(ordered, path.choices(), strict=True)]
+    plans = [_card_plan(card, choice, holders) for card, choice in zip(ordered, chosen, strict=True)]
     plans.sort(key=lambda p: p.card.index)
     reason = _strategy_problem(strategy, plans) if strategy else None
     if reason is not None:
@@ -77,25 +51,23 @@ def _reset_groups(cards: Sequence[Card]) -> list[list[Card]]:
     return list(groups.values())
 
 
-def _cheapest(groups: list[list[Card]], entries: Entries, held: dict[str, CardHolding]) -> _Path | None:
-    """The cheapest way in which every counted entry gets its number of cards; ``None`` if there is none."""
-    required = entries.counted()
-    states: dict[_State, _Path] = {((0,) * len(required), 0): _Path(NOTHING)}
-    for group in groups:
-        after: dict[_State, _Path] = {}
-        for reset in (False, True) if _may_need_reset(group, entries) else (False,):
-            reached = states
-            for card in group:
-                possible = [
+def _ways(group: list[Card], entries: Entries, held: dict[str, CardHolding]) -> list[CardWays]:
+    """What the cards of a reset group can do, each by itself."""
+    resets = (False, True) if _may_need_reset(group, entries) else (False,)
+    return [
+        CardWays(
+            {
+                reset: [
                     choice
                     for index in entries.possible[card.uuid]
                     for choice in choices(card, index, entries, held[card.uuid], reset=reset)
                 ]
-                reached = _step(reached, possible, required)
-            _keep_cheapest(after, reached.items())
-        states = after
-    finished = [(shared, path) for (used, shared), path in states.items() if used == tuple(required.values())]
-    return min(finished, key=lambda end: _total(*end), default=(0, None))[1]
+                for reset in resets
+            },
+            begins=number == 0,
+        )
+        for number, card in enumerate(group)
+    ]
 
 
 def _may_need_reset(group: list[Card], entries: Entries) -> bool:
@@ -105,31 +77,6 @@ def _may_need_reset(group: list[Card], entries: Entries) -> bool:
         for card in group
         for index in entries.possible[card.uuid]
     )
-
-
-def _step(states: dict[_State, _Path], possible: list[Choice], required: dict[int, int]) -> dict[_State, _Path]:
-    """Extend every state by every choice of the next card."""
-    after: dict[_State, _Path] = {}
-    limits = list(required.items())
-    for (used, shared), path in states.items():
-        for choice in possible:
-            now = tuple(n + (index == choice.entry) for n, (index, _) in zip(used, limits, strict=True))
-            if any(n > limit for n, (_, limit) in zip(now, limits, strict=True)):
-                continue
-            p, c = path.cost, choice.cost
-            cost = (p[0] + c[0], p[1] + c[1], p[2] + c[2], p[3] + c[3])
-            _keep_cheapest(after, [((now, shared | choice.shared), _Path(cost, choice, path))])
-    return after
-
-
-def _keep_cheapest(states: dict[_State, _Path], found: Iterable[tuple[_State, _Path]]) -> None:
-    for state, path in found:
-        if state not in states or path.cost < states[state].cost:
-            states[state] = path
-
-
-def _total(shared: int, path: _Path) -> Cost:
-    return (path.cost[0] + shared.bit_count(), *path.cost[1:])
 
 
 def _card_plan(card: Card, choice: Choice, holders: Holders) -> CardPlan:

@@ -2,7 +2,7 @@
 
 Cost, in this order: distinct holders that must go, GPU instances destroyed, compute instances destroyed, then the
 placement that keeps most later choices open. The holders of a card can also hold slices of other cards, so a card
-offers several *options*: for each set of such shared holders the cheapest one. ``planner.node`` combines them.
+offers several *options*: for each set of such shared holders the cheapest one. ``planner.combine`` combines them.
 
 Holders are small integers here (bits of a mask), so that equal situations on different cards and nodes are the same
 question and are answered from memory.
@@ -77,13 +77,27 @@ def card_options(
     """All options worth considering; empty when the wanted instances do not fit on the card at all.
 
     ``wanted`` is a feasible or infeasible multiset in any order; ``shared`` is the bit set of holders that also hold
-    slices elsewhere. For every subset of the shared holders that some option evicts, the best such option is there.
+    slices elsewhere. Whichever of those go for another card's sake, one of the options is the best.
     """
     if not feasible_with_pins(table, wanted):
         return ()
     search = _Search(table, instances, wanted, shared)
     search.run(0, 0, (), 0, 0)
-    return tuple(search.best[key] for key in sorted(search.best))
+    return _undominated([search.best[key] for key in sorted(search.best)], shared)
+
+
+def _undominated(options: list[Option], shared: int) -> tuple[Option, ...]:
+    """Without the options that are never better than another one, by the reasoning of ``_Search._hopeless``."""
+    costs = [
+        (o.evicted & shared, ((o.evicted & ~shared).bit_count(), o.destroyed, o.rebuilt, -o.openness)) for o in options
+    ]
+    kept: list[int] = []
+    for number in sorted(range(len(options)), key=lambda n: costs[n][1]):
+        evicted, cost = costs[number]
+        others = (costs[n] for n in kept)
+        if not any((c[0] + (gone & ~evicted).bit_count(), *c[1:]) <= cost for gone, c in others):
+            kept.append(number)
+    return tuple(options[number] for number in sorted(kept))
 
 
 def feasible_with_pins(table: ProfileTable, wanted: tuple[Wanted, ...]) -> bool:
@@ -102,6 +116,10 @@ class _Search:
         self.table = table
         # Held instances first: keeping them is what matters most, so good options are found early.
         self.instances = sorted(instances, key=lambda i: (-i.holders.bit_count(), i.placement))
+        self.elsewhere = [
+            instance.holders & (shared | _union(i.holders for i in self.instances if i is not instance))
+            for instance in self.instances
+        ]
         self.left = Counter(wanted)
         self.shared = shared
         self.best: dict[int, Option] = {}
@@ -116,21 +134,22 @@ class _Search:
         for kind in [k for k, n in self.left.items() if n and _keepable(instance, k)]:
             self.left[kind] -= 1
             around = occupied | instance.placement.mask
-            for inside in compute_options(self.table, instance, kind.compute, self.shared):
+            for inside in compute_options(self.table, instance, kind.compute, self.elsewhere[index]):
                 stays = TargetSlice(instance.placement, instance.profile_id, inside.placements)
                 self.run(index + 1, around, (*kept, stays), evicted | inside.evicted, rebuilt + inside.destroyed)
             self.left[kind] += 1
         self.run(index + 1, occupied, kept, evicted | instance.holders, rebuilt)
 
     def _hopeless(self, evicted: int, destroyed: int, rebuilt: int) -> bool:
-        """Whether everything below is worse than an option that evicts a subset of the same shared holders.
+        """Whether everything below is worse than an option found already, whatever happens on other cards.
 
-        Only private holders are compared: the shared ones may have to go for another card's sake anyway.
+        Shared holders may have to go for another card's sake anyway, so those that go here are no cost for certain;
+        but those that only the option evicts can make it dearer by at most their number.
         """
         cost = ((evicted & ~self.shared).bit_count(), destroyed, rebuilt)
-        shared = evicted & self.shared
         return any(
-            key & ~shared == 0 and ((best.evicted & ~self.shared).bit_count(), best.destroyed, best.rebuilt) < cost
+            ((best.evicted & ~self.shared).bit_count() + (key & ~evicted).bit_count(), best.destroyed, best.rebuilt)
+            < cost
             for key, best in self.best.items()
         )
 
@@ -186,11 +205,12 @@ def _created(table: ProfileTable, kind: Wanted, placement: Placement) -> TargetS
 
 @lru_cache(maxsize=20_000)
 def compute_options(
-    table: ProfileTable, instance: HeldInstance, widths: tuple[int, ...], shared: int
+    table: ProfileTable, instance: HeldInstance, widths: tuple[int, ...], elsewhere: int
 ) -> tuple[ComputeOption, ...]:
     """Ways to give a kept GPU instance compute instances of these widths, every subset of the present ones tried.
 
-    As on the card, for each set of shared holders that must go the cheapest way is there.
+    ``elsewhere`` is the bit set of holders that hold slices outside this instance too, on this card or another: for
+    each set of those that must go the cheapest way is there.
     """
     best: dict[int, ComputeOption] = {}
     for subset in range(1 << len(instance.compute)):
@@ -208,7 +228,7 @@ def compute_options(
             continue
         placements = tuple(sorted((*(c.placement for c in kept), *created)))
         option = ComputeOption(_union(c.holders for c in gone), len(gone), placements)
-        key = option.evicted & shared
+        key = option.evicted & elsewhere
         if key not in best or option.rank < best[key].rank:
             best[key] = option
     return tuple(best.values())

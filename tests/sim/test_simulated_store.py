@@ -206,6 +206,16 @@ def test_a_damaged_file_is_refused_by_name(path: Path, kind: str) -> None:
     assert content == path.read_bytes()
 
 
+def test_a_file_damaged_later_is_refused_every_time(path: Path) -> None:
+    """What was read before the damage is never taken for the present state."""
+    machine = Machine.create(path, [A100])
+    machine.read()
+    path.write_text("{")
+    for _ in range(2):
+        with pytest.raises(MachineError, match="not the state of a simulated machine"):
+            machine.read()
+
+
 def test_a_missing_file_says_how_to_make_one(path: Path) -> None:
     """Opening what is not there names the command that creates it."""
     with pytest.raises(MachineError, match="there is no simulated machine; create one: mig-manager sim create"):

@@ -38,11 +38,7 @@ class Store:
             return self._state
         with self._reading:
             try:
-                version = _version(self.path.stat())
-                if self._state is None or version != self._version:
-                    with self.path.open(encoding="utf-8") as file:
-                        self._version = _version(os.fstat(file.fileno()))
-                        self._state = decode(file.read())
+                return self._parsed(self.path)
             except FileNotFoundError:
                 raise MachineError(
                     f"{self.path}: there is no simulated machine",
@@ -54,7 +50,6 @@ class Store:
                 raise MachineError(f"{self.path}: not a text file", "create the machine anew") from error
             except MachineError as error:
                 raise MachineError(f"{self.path}: {error.problem}", error.hint) from error
-            return self._state
 
     @contextmanager
     def change(self) -> Iterator[MachineState]:
@@ -77,6 +72,14 @@ class Store:
             if self.path is not None and self.path.exists() and not overwrite:
                 raise MachineError(f"{self.path} exists", "choose another file or say that it may be overwritten")
             self._replace(state)
+
+    def _parsed(self, path: Path) -> MachineState:
+        """What is in the file, parsed only if it is not what was parsed last."""
+        if self._state is None or _version(path.stat()) != self._version:
+            with path.open(encoding="utf-8") as file:
+                version = _version(os.fstat(file.fileno()))
+                self._state, self._version = decode(file.read()), version
+        return self._state
 
     def _replace(self, state: MachineState) -> None:
         if self.path is None:

@@ -54,3 +54,13 @@ def answer(code: int) -> Iterator[None]:
     with pytest.raises(pynvml.NVMLError) as raised:
         yield
     assert code == raised.value.value
+
+
+def raw(symbol: str, *arguments: Any) -> int:  # noqa: ANN401 - whatever a C caller could pass
+    """Call a function of the library as ctypes would, without what nvidia-ml-py adds."""
+    return int(getattr(pynvml.nvmlLib, symbol)(*arguments))
+
+
+def null_handle() -> Handle:
+    """A handle of a device that is NULL."""
+    return pynvml.c_nvmlDevice_t()

@@ -3,24 +3,14 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Any
 
 import pynvml
 import pytest
 
-from tests.sim.simulated import Handle, answer, create_at, gpu, instance_id, seen
+from tests.sim.simulated import answer, create_at, gpu, instance_id, null_handle, raw, seen
 
 A100 = "A100-SXM4-80GB"
 INVALID = pynvml.NVML_ERROR_INVALID_ARGUMENT
-
-
-def raw(symbol: str, *arguments: Any) -> int:  # noqa: ANN401 - whatever a C caller could pass
-    """Call a function of the library as ctypes would, without what nvidia-ml-py adds."""
-    return int(getattr(pynvml.nvmlLib, symbol)(*arguments))
-
-
-def null_handle() -> Handle:
-    return pynvml.c_nvmlDevice_t()
 
 
 def test_null_pointers_are_argument_errors() -> None:

@@ -9,19 +9,10 @@ import pynvml
 import pytest
 
 from mig_manager.sim.model.state import Quirks
-from tests.sim.simulated import Handle, answer, create_at, full_device, gpu, seen
+from tests.sim.simulated import answer, create_at, full_device, gpu, raw, seen
 
 A100 = "A100-SXM4-80GB"
 INVALID = pynvml.NVML_ERROR_INVALID_ARGUMENT
-
-
-def raw(symbol: str, *arguments: Any) -> int:  # noqa: ANN401 - whatever a C caller could pass
-    """Call a function of the library as ctypes would, without what nvidia-ml-py adds."""
-    return int(getattr(pynvml.nvmlLib, symbol)(*arguments))
-
-
-def null_handle() -> Handle:
-    return pynvml.c_nvmlDevice_t()
 
 
 def test_mig_devices_are_numbered_by_gpu_instance_and_compute_instance() -> None:

@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Literal
 
+from mig_manager.geometry.profiles import GpuInstanceProfile
 from mig_manager.sim.model import compute, faults, instances, lookup, mode
 from mig_manager.sim.model.codes import NvmlCode, NvmlFault
 from mig_manager.sim.model.finding import explained, find_card, find_compute, find_instance, find_profile, label
@@ -183,16 +184,8 @@ class Machine:
             where = "" if start is None else f"at {start} "
             with explained(f"creating GPU instance {chosen} {where}on {label(state, card)}"):
                 lookup.require_mig(card)
-                placement = None if start is None else chosen.placement_at(start)
-                if start is not None and placement is None:
-                    raise NvmlFault(NvmlCode.INVALID_ARGUMENT)
-                instance = instances.place(state, card, chosen, placement)
-                for width in [chosen.slice_count] if compute_widths is None else compute_widths:
-                    fitting = chosen.compute_of_width(width)
-                    if fitting is None:
-                        raise NvmlFault(NvmlCode.NOT_SUPPORTED)
-                    compute.place(state, card, instance, fitting, None)
-            return instance
+                widths = (chosen.slice_count,) if compute_widths is None else compute_widths
+                return _add_instance(state, card, chosen, start, widths)
 
     def remove_instance(self, gpu: int | str, *, start: int | None = None, gpu_instance: int | None = None) -> None:
         """Destroy a GPU instance with its compute instances by hand; MachineError while somebody uses it."""
@@ -275,3 +268,19 @@ class Machine:
         """Take all faults back."""
         with self.change() as state:
             state.faults.clear()
+
+
+def _add_instance(
+    state: MachineState, card: CardState, profile: GpuInstanceProfile, start: int | None, widths: Sequence[int]
+) -> GpuInstanceState:
+    """Create a GPU instance with compute instances of these widths; NvmlFault as the driver would say it."""
+    placement = None if start is None else profile.placement_at(start)
+    if start is not None and placement is None:
+        raise NvmlFault(NvmlCode.INVALID_ARGUMENT)
+    instance = instances.place(state, card, profile, placement)
+    for width in widths:
+        fitting = profile.compute_of_width(width)
+        if fitting is None:
+            raise NvmlFault(NvmlCode.NOT_SUPPORTED)
+        compute.place(state, card, instance, fitting, None)
+    return instance

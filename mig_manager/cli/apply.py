@@ -83,7 +83,7 @@ def apply(
                 hint = "the next apply finishes or undoes what was begun"
                 raise CommandError(f"interrupted; {hint}", INTERRUPTED) from None
         _report(planned, machine.view(), form, result)
-    ctx.exit(_exit_code(result))
+    _fail_unless_done(result)
 
 
 @contextmanager
@@ -180,15 +180,16 @@ def _result_document(result: Result | None) -> dict[str, object] | None:
     }
 
 
-def _exit_code(result: Result) -> int:
+def _fail_unless_done(result: Result) -> None:
+    """End the command with an error, and what that means for the cards, when they are not as planned."""
     from mig_manager.gpu.result import Outcome
 
     if result.ok:
-        return OK
+        return
     words = {
         Outcome.REFUSED: "nothing was changed",
         Outcome.ROLLED_BACK: "the GPUs are as they were before",
         Outcome.FAILED: "look at the GPUs with mig-manager inspect",
     }
     code = IN_USE if result.outcome is Outcome.REFUSED and result.reason == _REFUSED_IN_USE else FAILED
-    raise CommandError(f"{result.message}; {words.get(result.outcome, '')}", code)
+    raise CommandError(f"{result.message}; {words[result.outcome]}", code)

@@ -14,7 +14,7 @@ import click
 from mig_manager.cli.exits import BAD_INPUT, CommandError, bad_input, failures
 
 if TYPE_CHECKING:
-    from mig_manager.geometry.state import Card, Holder, Holders, SliceKey
+    from mig_manager.geometry.state import Card, Holders
     from mig_manager.gpu.holders import FindHolders
     from mig_manager.gpu.port import Gpus, GpuSession
     from mig_manager.gpu.reset import Reset
@@ -136,17 +136,15 @@ def open_machine(simulated: str) -> Iterator[OpenMachine]:
 
 def _simulated_holders(machine: Machine) -> FindHolders:
     """Like the real one, by what NVML lists; only the names of the processes come from the simulation."""
-    from mig_manager.geometry.state import Holder, SliceKey
+    from mig_manager.gpu.holders import processes_called
 
     def find(session: GpuSession, gpu_uuids: Collection[str]) -> Holders:
-        names = {(c.uuid, client.pid): client.name for c in machine.read().cards for client in c.clients}
-        found: dict[SliceKey, frozenset[Holder]] = {}
-        for uuid in gpu_uuids:
-            for process in session.processes(uuid):
-                key = SliceKey(uuid, process.gpu_instance, process.compute_instance)
-                name = names.get((uuid, process.pid), "ended")
-                found[key] = found.get(key, frozenset()) | {Holder(f"pid {process.pid} ({name})")}
-        return found
+        names = {(card.uuid, client.pid): client.name for card in machine.read().cards for client in card.clients}
+
+        def name(uuid: str, pid: int) -> str:
+            return f"pid {pid} ({names.get((uuid, pid), 'ended')})"
+
+        return processes_called(session, gpu_uuids, name)
 
     return find
 

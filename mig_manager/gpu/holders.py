@@ -23,12 +23,17 @@ class HeldError(InUseError):
 
 
 def process_holders(session: GpuSession, gpu_uuids: Collection[str]) -> Holders:
-    """The processes that NVML reports, as holders called ``pid 4711 (python)``."""
+    """The processes that NVML reports, as holders called ``pid 4711 (python)`` after what runs on this host."""
+    return processes_called(session, gpu_uuids, lambda _, pid: _called(pid))
+
+
+def processes_called(session: GpuSession, gpu_uuids: Collection[str], name: Callable[[str, int], str]) -> Holders:
+    """The processes that NVML reports, as holders; ``name`` calls them, by the UUID of their card and their pid."""
     found: dict[SliceKey, frozenset[Holder]] = {}
     for uuid in gpu_uuids:
         for process in session.processes(uuid):
             key = SliceKey(uuid, process.gpu_instance, process.compute_instance)
-            found[key] = found.get(key, frozenset()) | {Holder(_called(process.pid))}
+            found[key] = found.get(key, frozenset()) | {Holder(name(uuid, process.pid))}
     return found
 
 

@@ -23,11 +23,11 @@ $(VENV)/.ready: pyproject.toml uv.lock
 setup: $(VENV)/.ready ## create the environment in .venv
 
 .PHONY: demo
-demo: control-plane ## the whole product on a simulated cluster: KEEP=1 to try things by hand afterwards
+demo: setup ## the whole product on a simulated cluster: KEEP=1 to try things by hand afterwards
 	@$(BIN)/mig-manager demo $(if $(KEEP),--keep)
 
 .PHONY: test
-test: lint types contracts test-unit ## everything that CI checks
+test: lint types contracts test-unit test-cluster ## everything that CI checks
 
 .PHONY: test-unit
 test-unit: setup ## the tests that need no cluster, with coverage
@@ -44,6 +44,11 @@ control-plane: setup ## have etcd, API server and the rest ready: found, cached 
 .PHONY: bench
 bench: setup ## what planning and applying cost, against the proven minimum
 	@$(BIN)/python -m tests.bench.planner
+
+.PHONY: mutants
+mutants: setup ## change every guard of a slice in use, and see a test fail each time (an hour)
+	@$(BIN)/uv sync --quiet --frozen --inexact --group mutants
+	@$(BIN)/python -m tests.mutants
 
 .PHONY: lint
 lint: setup ## style: ruff, all rules
@@ -73,4 +78,4 @@ protos: setup ## generate the messages of the kubelet's gRPC APIs
 
 .PHONY: clean
 clean: ## remove the environment and everything generated
-	rm -rf $(VENV) .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache dist
+	rm -rf $(VENV) .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache dist mutants

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from mig_manager.agent import acts
 from mig_manager.agent.context import Context, Memory, Ports, Settings
+from mig_manager.agent.drift import Look
 from mig_manager.agent.events import announce
 from mig_manager.agent.names import STATE
 from mig_manager.agent.reconciler import Ending, reconcile
@@ -29,6 +30,8 @@ class Agent:
     ports: Ports
     settings: Settings
     memory: Memory = field(default_factory=Memory)
+    seen: Look = field(default_factory=Look)
+    """What the last pass saw of this machine."""
 
     def run_pass(self) -> Ending:
         """One pass from the top, and its report. What the ports raise is an ending too: the next pass tries anew."""
@@ -41,6 +44,7 @@ class Agent:
             if isinstance(error, ClusterError):
                 # What was found is reported when the API answers again; a report now could contradict what is there.
                 return ending
+        self.seen = look_of(ctx)
         try:
             self._report(ctx, ending)
         except ClusterError as error:
@@ -73,6 +77,14 @@ def state_of(ctx: Context, ending: Ending) -> str:
     if grant is not None and grant.result in ("Failed", "RolledBack"):
         return "failed"
     return "blocked" if isinstance(ending.result, Refuse) else "pending"
+
+
+def look_of(ctx: Context) -> Look:
+    """What a pass saw, in the form in which later looks are compared with it."""
+    driver = str(ctx.driver_error or "")
+    if ctx.kubelet_error:
+        return Look(ctx.cards, driver, kubelet_answers=False)
+    return Look(ctx.cards, driver, tuple(sorted(ctx.allocatable)))
 
 
 def _ending_of(error: Exception) -> StepResult:

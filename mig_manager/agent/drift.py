@@ -8,7 +8,7 @@ from mig_manager.agent.context import Ports
 from mig_manager.geometry.state import Card
 from mig_manager.gpu.port import GpuError
 from mig_manager.kube.podresources.client import PodResourcesError
-from mig_manager.kube.podresources.values import Devices
+from mig_manager.kube.podresources.values import Devices, PodDevices
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,11 +21,12 @@ class Look:
     cards: tuple[Card, ...] = ()
     driver: str = ""
     offered: tuple[Devices, ...] = ()
+    held: tuple[PodDevices, ...] = ()
     kubelet_answers: bool = True
 
 
-def look(ports: Ports) -> Look:
-    """Read cards and kubelet."""
+def look_idle(ports: Ports) -> Look:
+    """Cards, and what the kubelet offers. Pods that come and go are nothing to an idle agent."""
     cards: tuple[Card, ...] = ()
     driver = ""
     try:
@@ -37,3 +38,12 @@ def look(ports: Ports) -> Look:
         return Look(cards, driver, tuple(sorted(ports.pod_resources.allocatable())))
     except PodResourcesError:
         return Look(cards, driver, kubelet_answers=False)
+
+
+def look_moving(ports: Ports) -> Look:
+    """What the kubelet offers and pods hold, while pods and clients are waited for; the driver is left in peace."""
+    try:
+        held = sorted((p for p in ports.pod_resources.list() if p.devices), key=lambda p: p.full_name)
+        return Look(offered=tuple(sorted(ports.pod_resources.allocatable())), held=tuple(held))
+    except PodResourcesError:
+        return Look(kubelet_answers=False)

@@ -35,8 +35,9 @@ class Done:
 StepResult = Continue | Wait | Refuse | Done
 CONTINUE = Continue()
 
-SOON_S = 1.0
-"""How soon to look again at what is moving."""
+SOON_S = 3.0
+"""How soon to look again at what is moving: a pass reads three objects, and one request a second is the budget. What
+moves on this machine is seen earlier (``mig_manager.agent.drift``)."""
 
 AT_ONCE_S = 0.0
 """Look again at once: what was read is no longer true."""

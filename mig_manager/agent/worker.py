@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 
 from mig_manager.agent.agent import Agent
-from mig_manager.agent.drift import look
+from mig_manager.agent.drift import look_idle, look_moving
 from mig_manager.agent.mailbox import Mailbox
 from mig_manager.agent.pacing import Pacing
 from mig_manager.agent.results import Done, Wait
@@ -25,6 +25,11 @@ STUCK_S = 900.0
 """A pass may take this long: resets and slow drivers do. After that the probe says no."""
 
 JOIN_S = 20.0
+
+MOVING_S = 10.0
+"""What a step wants to look at again within this time is moving: pods that leave, clients that come back."""
+
+MOVING_LOOK_S = 0.3
 
 
 class Worker:
@@ -74,7 +79,7 @@ class Worker:
             return
         try:
             while not self._mailbox.closed:
-                self._wait(self._pass())
+                self._wait(*self._pass())
         finally:
             lock.release()
 
@@ -92,31 +97,34 @@ class Worker:
                 self._mailbox.wait(LOCK_RETRY_S)
         return None
 
-    def _pass(self) -> float:
-        """One pass; the seconds until the next."""
+    def _pass(self) -> tuple[float, bool]:
+        """One pass; the seconds until the next, and whether something is moving meanwhile."""
         self._heartbeat = self._monotonic()
         try:
             ending = self._agent.run_pass()
         except Exception:  # noqa: BLE001 - see below
             # A defect must not take the agent away: the node may be in the middle of something.
             _log.exception("a pass failed; the next one starts at the top")
-            return CRASH_RETRY_S
+            return CRASH_RETRY_S, False
         reason = "Ready" if isinstance(ending.result, Done) else getattr(ending.result, "reason", "")
         if (ending.step, reason) != self._said and not (isinstance(ending.result, Wait) and reason == "Conflict"):
             _log.info("%s at step %s: %s", reason, ending.step, getattr(ending.result, "message", ""))
             self._said = (ending.step, reason)
-        return self._pacing.after(ending.result)
+        moving = isinstance(ending.result, Wait) and ending.result.retry_after_s <= MOVING_S
+        return self._pacing.after(ending.result), moving
 
-    def _wait(self, seconds: float) -> None:
+    def _wait(self, seconds: float, moving: bool) -> None:
         """Wait for the bell, for the time to be over, or for a change on this machine."""
-        seen = look(self._agent.ports) if seconds > self._agent.settings.look_s else None
+        ports = self._agent.ports
         until = self._monotonic() + seconds
+        look, interval = (look_moving, MOVING_LOOK_S) if moving else (look_idle, self._agent.settings.look_s)
+        # An idle agent compares with what its pass saw, so that nothing is lost in between; when things move the next
+        # pass is near anyway.
+        seen = look_moving(ports) if moving else self._agent.seen
         while not self._mailbox.closed:
             self._heartbeat = self._monotonic()
-            left = until - self._monotonic()
-            if self._mailbox.wait(min(max(left, 0.0), self._agent.settings.look_s)) or left <= 0:
+            left = until - self._heartbeat
+            if left <= 0 or self._mailbox.wait(min(left, interval)):
                 return
-            if self._monotonic() < until:
-                now = look(self._agent.ports)
-                if now != seen:
-                    return
+            if self._monotonic() < until and look(ports) != seen:
+                return

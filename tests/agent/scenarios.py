@@ -214,7 +214,8 @@ class Story:
                 self.w.run_pass()
             except KilledError:
                 process = Process(look=self.look)
-            self.w.tick(3.0)
+            # Nothing happens between attempts, so that time may fly.
+            self.w.tick(20.0 if state(self.w) == "Released" and not self.ahead else 3.0)
             self.look_between()
             if (self.scenario.in_pool and state(self.w) == "Released") or not state(self.w):
                 self.w.control()

@@ -19,7 +19,7 @@ from mig_manager.kube.errors import (
 from tests.agent.scenarios import SCENARIOS, Scenario, Story
 from tests.agent.worlds import Fault
 
-STRIDE = 1 if os.environ.get("CHAOS") == "all" else 7
+STRIDE = 1 if os.environ.get("CHAOS") == "all" else 19
 CHOSEN = ("busy", "blocked-by-a-budget", "revoked-when-paused", "replaced-when-cordoned", "creation-fails")
 
 ERRORS: dict[str, tuple[Callable[[str], ClusterError], bool]] = {

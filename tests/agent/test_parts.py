@@ -1,0 +1,463 @@
+"""The parts of the agent, one by one: holders, devices, labels, clients, pacing, the bell, device files."""
+
+from __future__ import annotations
+
+import random
+import stat
+import threading
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mig_manager.agent import labels
+from mig_manager.agent.clients import (
+    ClientsError,
+    GpuClient,
+    Pause,
+    load_clients,
+    must_go,
+    pause_patch,
+    resume_patch,
+    wanted_pause,
+)
+from mig_manager.agent.context import Memory
+from mig_manager.agent.device_files import DeviceFiles
+from mig_manager.agent.devices import Device, allocatable_counts, key_of, listed, offered
+from mig_manager.agent.holding import holding
+from mig_manager.agent.identity import cordon_of
+from mig_manager.agent.mailbox import Mailbox
+from mig_manager.agent.names import CORDONED, PAUSE_TAINT, PAUSED, PAUSED_WORD
+from mig_manager.agent.pacing import FIRST_S, LEAST_S, LONGEST_S, Pacing
+from mig_manager.agent.pods import Pod
+from mig_manager.agent.report import merge_difference
+from mig_manager.agent.results import Done, Refuse, Wait
+from mig_manager.agent.strategy import strategy_for
+from mig_manager.geometry.names import SliceName
+from mig_manager.geometry.state import Holder, SliceKey
+from mig_manager.kube.memory.patches import merge
+from mig_manager.kube.podresources.values import ContainerDevices, Devices, PodDevices
+from mig_manager.planner.strategy import Strategy
+
+SMALL = "nvidia.com/mig-1g.10gb"
+ONE = Device("MIG-1", SliceKey("GPU-a", 7, 0), SMALL, SliceName.parse("1g.10gb"))
+TWO = Device("MIG-2", SliceKey("GPU-a", 8, 0), SMALL, SliceName.parse("1g.10gb"))
+BIG = Device("MIG-3", SliceKey("GPU-a", 1, 0), "nvidia.com/mig-3g.40gb", SliceName.parse("3g.40gb"))
+WHOLE = Device("GPU-b", SliceKey("GPU-b"), "nvidia.com/gpu")
+ALL = (ONE, TWO, BIG, WHOLE)
+
+
+def pod(name: str = "p", *wants: str, phase: str = "Running", **metadata: object) -> Pod:
+    container = {"name": "c", "resources": {"requests": dict.fromkeys(wants, "1")}}
+    meta = {"name": name, "namespace": "ns", "uid": name, **metadata}
+    return Pod({"metadata": meta, "spec": {"containers": [container]}, "status": {"phase": phase}})
+
+
+def kubelet(name: str, *ids: str, resource: str = SMALL) -> PodDevices:
+    return PodDevices("ns", name, (ContainerDevices("c", (Devices(resource, ids),)),))
+
+
+def who(
+    *pods: Pod, listed_pods: tuple[PodDevices, ...] = (), processes: Mapping[SliceKey, frozenset[Holder]] | None = None
+) -> dict[str, set[str]]:
+    found = holding(ALL, pods, listed_pods, processes or {})
+    names = {d.key: d.id for d in ALL}
+    return {names.get(key, str(key)): {h.name for h in holders} for key, holders in found.holders.items()}
+
+
+# -- holders --
+
+
+def test_listed_pod_holds_exactly_its_device() -> None:
+    """What the kubelet lists is what a pod holds; replicas of a shared device are that device."""
+    assert {"MIG-1": {"ns/p"}} == who(pod("p", SMALL), listed_pods=(kubelet("p", "MIG-1::3"),))
+
+
+def test_pod_that_is_not_placed_may_get_any_free_slice() -> None:
+    """A bound pod without devices counts on every slice of what it wants that no other pod is known to hold."""
+    assert {"MIG-1": {"ns/p"}, "MIG-2": {"ns/q"}} == who(
+        pod("p", SMALL), pod("q", SMALL), listed_pods=(kubelet("p", "MIG-1"),)
+    )
+    assert frozenset({"ns/q"}) == holding(ALL, [pod("q", SMALL)], [], {}).unplaced
+
+
+def test_init_containers_count() -> None:
+    """A slice that only an init container wants is held too; a limit of zero is no wish."""
+    spec = {
+        "initContainers": [{"name": "i", "resources": {"limits": {SMALL: 1}}}],
+        "containers": [{"name": "c", "resources": {"limits": {"nvidia.com/gpu": "0", "cpu": "1"}}}],
+    }
+    wants = Pod({"metadata": {"name": "p", "namespace": "ns", "uid": "u"}, "spec": spec})
+    assert {"MIG-1": {"ns/p"}, "MIG-2": {"ns/p"}} == who(wants)
+
+
+def test_shared_resources_count_under_their_plain_name() -> None:
+    """A time-sliced resource that was renamed is the same slice."""
+    assert {"MIG-1": {"ns/p"}} == who(
+        pod("p", f"{SMALL}.shared"), listed_pods=(kubelet("p", "MIG-1::0", resource=f"{SMALL}.shared"),)
+    )
+
+
+def test_finished_pods_hold_nothing() -> None:
+    """Containers that ended for good use nothing, also where an old kubelet goes on listing them."""
+    assert {} == who(pod("p", SMALL, phase="Succeeded"), listed_pods=(kubelet("p", "MIG-1"),))
+
+
+def test_leaving_pods_still_hold() -> None:
+    """A pod that is being deleted, or was just deleted, holds until the kubelet lists it no more."""
+    gone = holding(ALL, [], [kubelet("p", "MIG-1")], {})
+    leaving = holding(ALL, [pod("p", SMALL, deletionTimestamp="t")], [kubelet("p", "MIG-1")], {})
+    assert {ONE.key: frozenset({Holder("ns/p", leaving=True)})} == gone.holders == leaving.holders
+
+
+def test_devices_that_are_gone_are_nobodys() -> None:
+    """An id of a slice that was destroyed holds nothing; other resources do not count at all."""
+    other = PodDevices("ns", "p", (ContainerDevices("c", (Devices("example.com/nic", ("MIG-1",)),)),))
+    assert {} == who(pod("p", SMALL), pod("q"), listed_pods=(kubelet("p", "MIG-9"), other))
+
+
+def test_processes_belong_to_the_pod_on_their_slice() -> None:
+    """A process on a pod's slice is the pod's; on any other slice it is a holder of its own."""
+    pid = frozenset({Holder("pid 1")})
+    processes = {ONE.key: pid, TWO.key: pid, SliceKey("GPU-a", 7): pid, SliceKey("GPU-b"): pid}
+    assert {"MIG-1": {"ns/p"}, "MIG-2": {"pid 1"}, "GPU-b": {"pid 1"}} == who(
+        pod("p", SMALL), listed_pods=(kubelet("p", "MIG-1"),), processes=processes
+    )
+
+
+def test_process_of_a_pod_that_is_not_placed_counts() -> None:
+    """While nobody knows whose a process is, it holds its slice beside whoever may."""
+    assert {"ns/p", "pid 1"} == who(pod("p", SMALL), processes={ONE.key: frozenset({Holder("pid 1")})})["MIG-1"]
+
+
+# -- devices --
+
+
+def test_old_style_ids_are_understood() -> None:
+    """Drivers before R470 name a MIG device by card and instance ids."""
+    assert SliceKey("GPU-0a-b", 7, 0) == key_of("MIG-GPU-0a-b/7/0", ())
+    assert None is key_of("MIG-9", ALL)
+
+
+def test_what_the_kubelet_offers() -> None:
+    """Replicas are counted where numbers matter, and stripped where ids do; empty and foreign entries are nothing."""
+    entries = [
+        Devices(SMALL, ("MIG-1::0", "MIG-1::1")),
+        Devices("nvidia.com/gpu", ()),
+        Devices("example.com/x", ("a",)),
+    ]
+    assert {SMALL: frozenset({"MIG-1"})} == offered(entries)
+    assert {SMALL: 2} == listed(entries)
+    assert {SMALL: 2} == allocatable_counts({SMALL: "2", "nvidia.com/gpu": "0", "cpu": "8", "nvidia.com/x": "1k"})
+
+
+# -- labels --
+
+
+def test_slice_labels() -> None:
+    """One label per kind of slice under mixed; under single the count, and the slice where there is only one kind."""
+    extra = Device("MIG-4", SliceKey("GPU-a", 9, 0), "nvidia.com/mig-1g.10gb.me", SliceName.parse("1g.10gb+me"))
+    assert {"migmanager.io/mig-1g.10gb": "2", "migmanager.io/mig-1g.10gb.me": "1"} == labels.slice_labels(
+        (ONE, TWO, WHOLE, extra), Strategy.MIXED
+    )
+    assert {"migmanager.io/gpu": "2", "migmanager.io/applied-slice": "1g.10gb"} == labels.slice_labels(
+        (ONE, TWO), Strategy.SINGLE
+    )
+    assert {} == labels.slice_labels((ONE, BIG), Strategy.SINGLE)
+
+
+def test_only_own_labels_are_changed() -> None:
+    """Labels of others stay, ours that are not wanted go, and what is right is not written again."""
+    present = {"migmanager.io/mig-1g.10gb": "2", "migmanager.io/state": "ready", "migmanager.io/profile": "x", "a": "b"}
+    assert {"migmanager.io/mig-1g.10gb": None, "migmanager.io/mig-3g.40gb": "1"} == labels.change(
+        present, {"migmanager.io/state": "ready", "migmanager.io/mig-3g.40gb": "1"}
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("A100-SXM4-80GB", "A100-SXM4-80GB"), ("RTX PRO 6000 (x)", "RTX-PRO-6000-x"), ("a" * 70, "a" * 63)],
+)
+def test_label_values(text: str, value: str) -> None:
+    """Whatever a product is called becomes a legal label value."""
+    assert value == labels.label_value(text)
+
+
+# -- ownership --
+
+
+@pytest.mark.parametrize(
+    ("unschedulable", "noted", "manager", "ours", "others", "stale"),
+    [
+        (True, True, "agent", True, False, False),
+        (True, True, "kubectl", False, True, True),
+        (True, False, "agent", False, True, False),
+        (False, True, "agent", False, False, True),
+        (False, False, "agent", False, False, False),
+    ],
+)
+def test_whose_cordon(unschedulable: bool, noted: bool, manager: str, ours: bool, others: bool, stale: bool) -> None:  # noqa: PLR0913, PLR0917 - a table
+    """Ours is annotation and ownership together; the annotation alone is stale."""
+    fields = [{"manager": manager, "fieldsV1": {"f:spec": {"f:unschedulable": {}}}}] if unschedulable else []
+    node = {
+        "metadata": {"annotations": {CORDONED: "x"} if noted else {}, "managedFields": fields},
+        "spec": {"unschedulable": unschedulable},
+    }
+    cordon = cordon_of(node, "agent")
+    assert (ours, others, stale) == (cordon.ours, cordon.others, cordon.stale)
+
+
+# -- clients --
+
+GATE = "nvidia.com/gpu.deploy.device-plugin"
+GATED = GpuClient("plugin", {"app": "plugin"}, gate=GATE, plugin=True)
+CHART = GpuClient("chart", {"app": "chart"}, container="ctr", plugin=True)
+
+
+def node(
+    labels_: Mapping[str, str] | None = None, paused: Pause | None = None, taints: tuple[str, ...] = ()
+) -> dict[str, Any]:
+    annotations = {PAUSED: paused.to_text()} if paused else {}
+    spec = {"taints": [{"key": key, "effect": "NoSchedule"} for key in taints]}
+    return {
+        "metadata": {"labels": dict(labels_ or {}), "annotations": annotations, "resourceVersion": "5"},
+        "spec": spec,
+    }
+
+
+def client_pod(app: str, tolerations: tuple[dict[str, str], ...] = (), container: str = "ctr") -> Pod:
+    spec = {"containers": [{"name": container}], "tolerations": list(tolerations)}
+    return Pod({"metadata": {"name": app, "namespace": "ns", "uid": app, "labels": {"app": app}}, "spec": spec})
+
+
+@pytest.mark.parametrize(
+    ("value", "there", "paused"),
+    [
+        ("true", False, True),
+        ("", True, True),
+        (None, True, True),
+        ("", False, False),
+        ("false", True, False),
+        ("paused-for-driver-upgrade", True, False),
+    ],
+)
+def test_which_gates_are_paused(value: str | None, there: bool, paused: bool) -> None:
+    """True, and empty or absent where the client is there; any other word is somebody's wish."""
+    present = {} if value is None else {GATE: value}
+    pods = [client_pod("plugin")] if there else []
+    wanted = wanted_pause([GATED], node(present), pods)
+    assert ({GATE: value} if paused else {}) == wanted.gates
+    patch = pause_patch(wanted, node(present))
+    assert ({GATE: PAUSED_WORD} if paused else {}) == patch["metadata"]["labels"]
+
+
+def test_pause_is_recorded_and_taken_back_exactly() -> None:
+    """The annotation holds what was there; resuming restores it, and leaves alone what somebody changed meanwhile."""
+    paused = Pause({GATE: None, "other": "true"})
+    now = node({GATE: PAUSED_WORD, "other": "false"}, paused)
+    assert paused == Pause.of(now)
+    assert {"metadata": {"annotations": {PAUSED: None}, "labels": {GATE: None}}} == resume_patch(paused, now)
+
+
+def test_pause_that_stands_is_not_written_again() -> None:
+    """A second pass over a paused node changes nothing; a gate that was set back is paused again, as first recorded."""
+    paused = Pause({GATE: ""})
+    assert {} == pause_patch(
+        wanted_pause([GATED], node({GATE: PAUSED_WORD}, paused), []), node({GATE: PAUSED_WORD}, paused)
+    )
+    again = wanted_pause([GATED], node({GATE: "true"}, paused), [])
+    assert {GATE: ""} == again.gates
+    assert {GATE: PAUSED_WORD} == pause_patch(again, node({GATE: "true"}, paused))["metadata"]["labels"]
+
+
+def test_taint_comes_and_goes_beside_others() -> None:
+    """Our taint is added to what was read, with that read's resourceVersion, and only ours is removed."""
+    wanted = wanted_pause([CHART], node(taints=("theirs",)), [client_pod("chart")])
+    patch = pause_patch(wanted, node(taints=("theirs",)))
+    assert ["theirs", PAUSE_TAINT] == [t["key"] for t in patch["spec"]["taints"]]
+    assert "5" == patch["metadata"]["resourceVersion"]
+    back = resume_patch(wanted, node(paused=wanted, taints=("theirs", PAUSE_TAINT)))
+    assert ["theirs"] == [t["key"] for t in back["spec"]["taints"]]
+
+
+@pytest.mark.parametrize(
+    ("toleration", "restarted"),
+    [
+        ({"operator": "Exists"}, True),
+        ({"key": PAUSE_TAINT, "operator": "Exists", "effect": "NoSchedule"}, True),
+        ({"key": "nvidia.com/gpu", "operator": "Exists"}, False),
+        ({"operator": "Exists", "effect": "NoExecute"}, False),
+    ],
+)
+def test_who_cannot_be_kept_away(toleration: dict[str, str], restarted: bool) -> None:
+    """A client that tolerates our taint is only restarted; it need not be gone."""
+    pods = [client_pod("chart", (toleration,))]
+    wanted = wanted_pause([CHART], node(), pods)
+    assert (("chart",) if restarted else (), not restarted) == (wanted.restart, wanted.taint)
+    assert ([] if restarted else pods) == must_go([CHART], wanted, pods)
+
+
+def test_pods_of_one_chart_are_told_apart_by_container() -> None:
+    """The device plugin's chart gives all its pods the same labels."""
+    assert [] == CHART.pods([client_pod("chart", container="gpu-feature-discovery-ctr")])
+
+
+def test_shipped_clients() -> None:
+    """The shipped list has a device plugin, and every client can be found."""
+    clients = load_clients()
+    assert {"device-plugin", "device-plugin-chart", "device-plugin-manifest"} == {c.name for c in clients if c.plugin}
+
+
+@pytest.mark.parametrize("text", ["- {name: a, labels: {}}", "- {nome: a}", "{", "3"])
+def test_bad_clients_are_refused(text: str, tmp_path: Path) -> None:
+    """A list that cannot be understood names the file."""
+    path = tmp_path / "clients.yaml"
+    path.write_text(text)
+    with pytest.raises(ClientsError, match=r"clients\.yaml"):
+        load_clients(path)
+    with pytest.raises(ClientsError, match="missing"):
+        load_clients(tmp_path / "missing")
+
+
+# -- strategy --
+
+
+def test_strategy_is_seen_where_it_can_be() -> None:
+    """What was said goes first, then the plugin's pod, then the node's label, then mixed."""
+    single = Pod(
+        {
+            "metadata": {"name": "p", "namespace": "n", "uid": "u", "labels": {"app": "plugin"}},
+            "spec": {"containers": [{"name": "c", "env": [{"name": "MIG_STRATEGY", "value": "single"}]}]},
+        }
+    )
+    flag = Pod(
+        {
+            "metadata": {"name": "p", "namespace": "n", "uid": "u", "labels": {"app": "plugin"}},
+            "spec": {"containers": [{"name": "c", "args": ["x", "--mig-strategy=single"]}]},
+        }
+    )
+    labelled = node({"nvidia.com/mig.strategy": "single"})
+    assert Strategy.NONE is strategy_for("None", labelled, [GATED], [single])
+    assert Strategy.SINGLE is strategy_for("Auto", node(), [GATED], [single])
+    assert Strategy.SINGLE is strategy_for("Auto", node(), [GATED], [flag])
+    assert Strategy.SINGLE is strategy_for("Auto", labelled, [GATED], [client_pod("plugin")])
+    assert Strategy.MIXED is strategy_for("Auto", node(), [GATED], [])
+
+
+# -- pacing and the bell --
+
+
+def test_refusals_are_looked_at_with_growing_distance() -> None:
+    """The distance doubles per reason up to a cap, begins anew with another reason, and is jittered."""
+    pacing = Pacing(600, random.Random(1))  # noqa: S311 - a test's choice
+    waits = [pacing.after(Refuse("A")) for _ in range(10)]
+    for n, wait in enumerate(waits):
+        expected = min(LONGEST_S, FIRST_S * 2**n)
+        assert 0.8 * expected <= wait <= 1.2 * expected
+    assert pacing.after(Refuse("B")) <= 1.2 * FIRST_S
+    assert len({round(w, 3) for w in waits[-3:]}) > 1
+
+
+def test_waiting_is_as_long_as_the_step_said() -> None:
+    """A wait keeps its time, never beyond a resync; conflicts are tried again at once, and ever more slowly."""
+    pacing = Pacing(600, random.Random(1))  # noqa: S311 - a test's choice
+    assert 0.8 <= pacing.after(Wait("A", 1.0)) <= 1.2
+    assert pacing.after(Wait("A", 9999.0)) <= 720
+    conflicts = [pacing.after(Wait("Conflict", 0.0)) for _ in range(8)]
+    assert conflicts[0] <= 0.1
+    assert conflicts[-1] > 10 * LEAST_S
+    assert 480 <= pacing.after(Done()) <= 720
+
+
+def test_rings_while_busy_are_one() -> None:
+    """Many rings are one; a closed mailbox lets everybody go."""
+    mailbox = Mailbox()
+    for _ in range(3):
+        mailbox.ring()
+    assert mailbox.wait(0)
+    assert not mailbox.wait(0)
+    waiter = threading.Thread(target=mailbox.wait, args=(60,))
+    waiter.start()
+    mailbox.close()
+    waiter.join(10)
+    assert not waiter.is_alive()
+    assert mailbox.closed
+
+
+def test_clocks_of_waiting() -> None:
+    """A clock runs from the first question; another subject of the same kind stops it."""
+    memory = Memory()
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    assert 0 == memory.waited_s("a 1", start)
+    assert 60 == memory.waited_s("a 1", start.replace(minute=1))
+    assert 0 == memory.waited_s("a 2", start.replace(minute=2))
+    assert 0 == memory.waited_s("a 1", start.replace(minute=3))
+    memory.forget("a")
+    assert {} == memory.since
+
+
+# -- status --
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ({}, {"a": 1}),
+        ({"a": 1, "b": {"c": 1, "d": 2}}, {"b": {"c": 1}}),
+        ({"a": [1, 2]}, {"a": [1]}),
+        ({"a": {"b": {"c": 1}}}, {"a": {"b": {"c": 1}}}),
+        ({"a": 1}, {"a": {"b": 1}}),
+    ],
+)
+def test_merge_difference(before: dict[str, Any], after: dict[str, Any]) -> None:
+    """Applying the difference gives the wanted object, and equal objects have none."""
+    patch = merge_difference(before, after)
+    assert after == merge(before, patch)
+    assert {} == merge_difference(after, after)
+
+
+# -- device files --
+
+
+def tool(root: Path, name: str, text: str) -> None:
+    path = root / "usr/bin" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+
+
+def test_device_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every capability is made known to nvidia-modprobe, and a CDI spec that is there is written anew."""
+    ran: list[list[str]] = []
+    for access in ("gi1/access", "gi1/ci0/access"):
+        path = tmp_path / "proc/driver/nvidia/capabilities/gpu0/mig" / access
+        path.parent.mkdir(parents=True)
+        path.write_text("")
+    (tmp_path / "var/run/cdi").mkdir(parents=True)
+    (tmp_path / "var/run/cdi/nvidia.yaml").write_text("")
+    tool(tmp_path, "nvidia-modprobe", "true")
+    tool(tmp_path, "nvidia-ctk", "true")
+    files = DeviceFiles(tmp_path)
+    monkeypatch.setattr(files, "_run", ran.append)
+    files()
+    base = "/proc/driver/nvidia/capabilities/gpu0/mig"
+    assert [
+        ["/usr/bin/nvidia-modprobe", "-f", f"{base}/gi1/access"],
+        ["/usr/bin/nvidia-modprobe", "-f", f"{base}/gi1/ci0/access"],
+        ["/usr/bin/nvidia-ctk", "cdi", "generate", "--output=/var/run/cdi/nvidia.yaml"],
+    ] == ran
+
+
+def test_tools_that_fail_are_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A tool that is missing, fails or hangs does not stop the agent, and is named."""
+    DeviceFiles(tmp_path)()
+    assert [] == caplog.messages
+    files = DeviceFiles()
+    files._run(["false"])
+    files._run(["/no/such/tool"])
+    assert [
+        "running false: exit code 1: ",
+        "running /no/such/tool: [Errno 2] No such file or directory: '/no/such/tool'",
+    ] == caplog.messages

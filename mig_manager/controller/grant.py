@@ -19,8 +19,7 @@ from datetime import datetime
 from mig_manager.api.migconfig import MIGConfig
 from mig_manager.api.mignode import Desired, Grant
 from mig_manager.controller.records import GrantRecord
-from mig_manager.controller.views import PATIENCE_S, View
-from mig_manager.planner.plan import Impact
+from mig_manager.controller.views import PATIENCE_S, RANKS, View
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +212,7 @@ def _wait_for_slot(turn: _Turn, view: View) -> None:
 def _order(view: View) -> tuple[bool, str]:
     """Nodes where nobody is evicted come first, and among equals the name decides."""
     impact = view.record.plan.impact if view.record.plan else None
-    return impact is None or Impact(impact).rank > Impact.FREE_SLICES.rank, view.name
+    return impact is None or RANKS[impact] > RANKS["FreeSlices"], view.name
 
 
 def _granted(turn: _Turn, view: View, *, slot: bool, why: str) -> Write:

@@ -14,6 +14,9 @@ NO_AGENT = "NoAgent"
 NOT_RESPONDING = "AgentNotResponding"
 IMPACT = "ImpactNotAllowed"
 
+RANKS = {str(impact): impact.rank for impact in Impact}
+"""The rising order of impacts, looked up for every node in every pass."""
+
 PATIENCE_S = 60.0
 """For how long an answer is waited for: then a slot that was not taken up is revoked, and an agent counts as away."""
 
@@ -69,7 +72,7 @@ class View:
         if plan.reason or plan.impact is None:
             return Obstacle(plan.reason or "NotFeasible", plan.message or "there is no plan for this node")
         limit = config.disruption.max_impact
-        if Impact(plan.impact).rank > Impact(limit).rank:
+        if RANKS[plan.impact] > RANKS[limit]:
             return Obstacle(IMPACT, f"it takes {plan.impact}, and maxImpact is {limit}")
         return None
 

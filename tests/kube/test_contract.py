@@ -166,6 +166,13 @@ class TestReading:
         listing = world.cluster.list(NODE)
         assert int(listing.resource_version) >= int(created["metadata"]["resourceVersion"])
 
+    def test_pages_are_a_list(self, world: World) -> None:
+        """Page by page comes what the list has in one, all of it at one version."""
+        names = {world.node(stem)["metadata"]["name"] for stem in ("a", "b")}
+        pages = list(world.cluster.pages(NODE))
+        assert names <= {item["metadata"]["name"] for page in pages for item in page.items}
+        assert 1 == len({page.resource_version for page in pages})
+
 
 class TestMergePatch:
     """JSON merge patches, which the project's own kinds know."""

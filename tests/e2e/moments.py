@@ -1,0 +1,77 @@
+"""Moments at which a program is killed: what it asks the API server just then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from mig_manager.agent.names import CORDONED, PAUSED
+from mig_manager.kube.kinds import MIG_CONFIG, MIG_NODE, NODE
+from tests.e2e.proxy import Request
+
+Moment = Callable[[Request], bool]
+
+
+def takes_up(asked: Request) -> bool:
+    """Held is written."""
+    return asked.patches(MIG_NODE.plural, status=True) and _grant_state(asked) == "Held"
+
+
+def cordons(asked: Request) -> bool:
+    """The Node becomes unschedulable."""
+    return asked.patches(NODE.plural) and asked.body.get("spec", {}).get("unschedulable") is True
+
+
+def evicts(asked: Request) -> bool:
+    """A pod is evicted, and not only on trial."""
+    return asked.path.endswith("/eviction") and "dryRun" not in asked.body["deleteOptions"]
+
+
+def pauses(asked: Request) -> bool:
+    """The GPU clients are sent away."""
+    return asked.patches(NODE.plural) and bool(_annotations(asked).get(PAUSED))
+
+
+def resumes(asked: Request) -> bool:
+    """The GPU clients may come back."""
+    annotations = _annotations(asked)
+    return asked.patches(NODE.plural) and PAUSED in annotations and annotations[PAUSED] is None
+
+
+def lets_in(asked: Request) -> bool:
+    """The Node becomes schedulable again."""
+    annotations = _annotations(asked)
+    return asked.patches(NODE.plural) and CORDONED in annotations and annotations[CORDONED] is None
+
+
+def releases(asked: Request) -> bool:
+    """Released is written."""
+    return asked.patches(MIG_NODE.plural, status=True) and _grant_state(asked) == "Released"
+
+
+def wishes(asked: Request) -> bool:
+    """The controller writes a new wish into a MIGNode that is there."""
+    return asked.patches(MIG_NODE.plural) and bool(asked.body.get("spec", {}).get("desired"))
+
+
+def grants(asked: Request) -> bool:
+    """The controller gives a slot."""
+    return asked.patches(MIG_NODE.plural) and bool((asked.body.get("spec", {}).get("grant") or {}).get("slot"))
+
+
+def revokes(asked: Request) -> bool:
+    """The controller takes a grant back."""
+    return asked.patches(MIG_NODE.plural) and bool((asked.body.get("spec", {}).get("grant") or {}).get("revoked"))
+
+
+def lists_configs(asked: Request) -> bool:
+    """The controller lists the MIGConfigs."""
+    return asked.method == "GET" and asked.path.endswith(f"/{MIG_CONFIG.plural}")
+
+
+def _annotations(asked: Request) -> dict[str, str | None]:
+    found: dict[str, str | None] = (asked.body or {}).get("metadata", {}).get("annotations") or {}
+    return found
+
+
+def _grant_state(asked: Request) -> str:
+    return str((asked.body.get("status", {}).get("grant") or {}).get("state", ""))

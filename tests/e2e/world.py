@@ -1,0 +1,331 @@
+"""One pool of simulated nodes with real agents, a real controller, and pods; everything of one test."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from mig_manager.agent.program import JOURNAL
+from mig_manager.controller.settings import LEASE_NAME
+from mig_manager.kube.errors import ConflictError, NotFoundError
+from mig_manager.kube.kinds import LEASE, MIG_CONFIG, MIG_NODE, NODE, POD, POD_DISRUPTION_BUDGET
+from mig_manager.kube.port import Object
+from mig_manager.sim.model.finding import hardware_name
+from mig_manager.sim.model.machine import Machine
+from mig_manager.sim.node.fleet import Fleet
+from mig_manager.sim.node.node import SimulatedNode
+from mig_manager.sim.node.plugin_devices import Strategy
+from mig_manager.sim.node.pod_spec import SHUTDOWN_SECONDS
+from tests.e2e.observer import Observer
+from tests.e2e.plane import PRODUCT, WORK, Plane, agent_pod
+from tests.e2e.processes import Process
+from tests.e2e.waiting import DEADLINE_S, until
+
+POOL = "e2e.example/pool"
+CREATE = "nvmlDeviceCreateGpuInstanceWithPlacement"
+
+Slices = Mapping[str, int]
+
+
+@dataclass
+class Host:
+    """A node: its machine, what simulates it, and its agent."""
+
+    name: str
+    machine: Machine
+    simulated: SimulatedNode
+    agent: Process
+    journal: Path
+
+    def slices(self, gpu: int = 0) -> list[str]:
+        """The GPU instances of a card as ``3g.40gb@4``, in order."""
+        card = self.machine.card(gpu)
+        return [f"{hardware_name(card, i)}@{i.start}" for i in sorted(card.instances, key=lambda i: i.start)]
+
+    def counts(self) -> Counter[str]:
+        """How many GPU instances of each kind all cards have."""
+        cards = range(len(self.machine.read().cards))
+        return Counter(text.partition("@")[0] for gpu in cards for text in self.slices(gpu))
+
+    def in_call(self, function: str, call: int = 1) -> Callable[[], bool]:
+        """Let a call of an NVML function from now on last for ever; the condition that the agent is in it."""
+        self.machine.inject(function, calls=[call], latency_ms=3_600_000)
+        return lambda: not any(f.function == function and f.latency_ms >= 3_600_000 for f in self.machine.read().faults)
+
+
+class World:
+    """A context manager that leaves nothing behind, and has the observer judge at its end."""
+
+    def __init__(self, plane: Plane, name: str, directory: Path) -> None:
+        self.plane = plane
+        self.person = plane.person
+        self.name = f"{name[:30].strip('-')}-{next(plane.numbers)}"
+        self.hosts: dict[str, Host] = {}
+        self._directory = directory
+        self._stack = ExitStack()
+        self.fleet = Fleet(plane.kubelet)
+        self.observer = Observer(plane.recorder, WORK)
+        self.processes: list[Process] = []
+        self.controllers: list[Process] = []
+        self._configs: list[str] = []
+
+    def __enter__(self) -> Self:
+        self._stack.enter_context(self.fleet)
+        self.fleet.run(interval_s=0.1)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, at: TracebackType | None) -> None:
+        try:
+            # Shown by pytest when the test fails.
+            sys.stdout.write(self.explain())
+            if kind is None:
+                self.observer.judge()
+        finally:
+            self._clean()
+
+    # -- what there is --
+
+    def host(  # noqa: PLR0913 - what a node consists of
+        self,
+        *gpus: str,
+        slices: Sequence[Slices] = (),
+        strategy: Strategy = Strategy.MIXED,
+        mig: bool = True,
+        labels: Mapping[str, str] | None = None,
+        taints: Sequence[Mapping[str, str]] = (),
+        agent: bool = True,
+    ) -> Host:
+        """Another node of the pool, with ``slices`` per card, and its agent, started unless told otherwise."""
+        name = f"{self.name}-n{len(self.hosts)}"
+        machine = self.machine(name, *gpus, slices=slices, mig=mig)
+        wanted = {POOL: self.name, **(labels or {})}
+        simulated = self.fleet.add(name, machine, strategy=strategy, labels=wanted, taints=taints)
+        journal = self._directory / name / JOURNAL
+        host = Host(name, machine, simulated, self.agent_for(name, machine, simulated), journal)
+        self.hosts[name] = host
+        self.observer.watch(simulated)
+        until("the agent's pod", lambda: agent_pod(self.person, name), explain=self.explain)
+        if agent:
+            host.agent.start()
+        return host
+
+    def machine(self, name: str, *gpus: str, slices: Sequence[Slices] = (), mig: bool = True) -> Machine:
+        """A machine in a file; creating an instance takes it a while, so that what is missing meanwhile is seen."""
+        path = self._directory / f"{name}-{next(self.plane.numbers)}.sim"
+        machine = Machine.create(path, gpus, mig=mig, seed=path.stem)
+        for gpu, wanted in enumerate(slices):
+            for profile, count in wanted.items():
+                for _ in range(count):
+                    machine.add_instance(gpu, profile)
+        machine.inject(CREATE, latency_ms=50)
+        return machine
+
+    def agent_for(self, node: str, machine: Machine, simulated: SimulatedNode, what: str = "agent") -> Process:
+        """An agent of that node, not started."""
+        arguments = ["agent", "--node", node, "--namespace", PRODUCT, "--sim", str(machine.store.path)]
+        arguments += ["--state-dir", str(self._directory / node)]
+        arguments += ["--pod-resources", str(simulated.root / "pod-resources" / "kubelet.sock")]
+        return self._process(f"{what} {node}", lambda: self._agent_kubeconfig(node), arguments)
+
+    def controller(self) -> Process:
+        """A controller, started."""
+        arguments = ["controller", "--namespace", PRODUCT]
+        process = self._process(f"controller {len(self.controllers)}", self._controller_kubeconfig, arguments)
+        self.controllers.append(process)
+        process.start()
+        return process
+
+    def forget_lease(self) -> None:
+        """Free the Lease of a controller that is known to be dead, so that nobody waits until it runs out."""
+        with suppress(NotFoundError):
+            self.person.delete(LEASE, LEASE_NAME, PRODUCT)
+
+    # -- what people do --
+
+    def config(self, profile: str, *, name: str = "", **spec: Any) -> str:  # noqa: ANN401 - a MIGConfig's spec
+        """Create a MIGConfig for the pool; its name."""
+        chosen = name or self.name
+        body = {"nodeSelector": {"matchLabels": {POOL: self.name}}, "profile": profile, **spec}
+        self.person.create(MIG_CONFIG, {"metadata": {"name": chosen}, "spec": body})
+        self._configs.append(chosen)
+        return chosen
+
+    def edit(self, *, name: str = "", **spec: Any) -> None:  # noqa: ANN401 - a MIGConfig's spec
+        """Change fields of the MIGConfig's spec."""
+        self.person.patch(MIG_CONFIG, name or self.name, {"spec": spec})
+
+    def pod(self, name: str, host: Host, resource: str, count: int = 1, **labels: str) -> str:
+        """Create a pod on a node that uses ``count`` of a resource like ``mig-3g.40gb``; its name."""
+        full = f"{self.name}-{name}"
+        amount = {f"nvidia.com/{resource}": str(count)}
+        container = {"name": "main", "image": "work", "resources": {"limits": amount}}
+        metadata = {"name": full, "labels": {"world": self.name, **labels}, "annotations": {SHUTDOWN_SECONDS: "0.3"}}
+        selector = {"kubernetes.io/hostname": host.name}
+        body = {"metadata": metadata, "spec": {"containers": [container], "nodeSelector": selector}}
+        self.person.create(POD, body, WORK)
+        return full
+
+    def running(self, *pods: str) -> None:
+        """Wait until these pods run."""
+        for pod in pods:
+            self.until(f"{pod} to run", partial(self._runs, pod))
+
+    def _runs(self, pod: str) -> bool:
+        return self.phase(pod) == "Running"
+
+    def phase(self, pod: str) -> str:
+        """A pod's phase, ``Gone`` when there is no such pod."""
+        try:
+            return str(self.person.get(POD, pod, WORK)["status"]["phase"])
+        except NotFoundError:
+            return "Gone"
+
+    def budget(self, min_available: int, **labels: str) -> None:
+        """A PodDisruptionBudget for pods of this world with these labels; it is in force on return."""
+        selector = {"world": self.name, **labels}
+        body = {
+            "apiVersion": "policy/v1",
+            "metadata": {"name": self.name},
+            "spec": {"minAvailable": min_available, "selector": {"matchLabels": selector}},
+        }
+        self.person.create(POD_DISRUPTION_BUDGET, body, WORK)
+        self.observer.budgets.append((selector, min_available))
+        self.until("the budget to be counted", self._budget_counted)
+
+    def cordon(self, host: Host, *, on: bool = True) -> None:
+        """What ``kubectl cordon`` and ``uncordon`` do."""
+        self.plane.kubectl("cordon" if on else "uncordon", host.name)
+
+    def label(self, host: Host, **labels: str | None) -> None:
+        """Set labels of a node, or remove them; ``_`` stands for ``migmanager.io/``."""
+        changes = {k.replace("_", "migmanager.io/", 1) if k.startswith("_") else k: v for k, v in labels.items()}
+        self.person.patch(NODE, host.name, {"metadata": {"labels": changes}})
+
+    # -- what is to be seen --
+
+    def until(self, what: str, true: Callable[[], object], deadline_s: float = DEADLINE_S) -> None:
+        """Wait for a condition."""
+        until(what, true, explain=self.explain, deadline_s=deadline_s)
+
+    def node(self, host: Host) -> Object:
+        """The Node."""
+        return self.person.get(NODE, host.name)
+
+    def mignode(self, host: Host) -> Object:
+        """The MIGNode."""
+        return self.person.get(MIG_NODE, host.name)
+
+    def status(self, host: Host) -> dict[str, Any]:
+        """The status of the MIGNode."""
+        found: dict[str, Any] = self.mignode(host).get("status", {})
+        return found
+
+    def reason(self, host: Host) -> str:
+        """Why the MIGNode is not Ready; ``Ready`` when it is."""
+        return next((str(c["reason"]) for c in self.status(host).get("conditions", ()) if c["type"] == "Ready"), "")
+
+    def pool_reason(self, name: str = "") -> str:
+        """The pool in one word: what ``kubectl get migconfig`` calls STATUS."""
+        config = self.person.get(MIG_CONFIG, name or self.name)
+        conditions = config.get("status", {}).get("conditions", ())
+        fresh = config.get("status", {}).get("observedGeneration") == config["metadata"]["generation"]
+        return next((str(c["reason"]) for c in conditions if fresh and c["type"] == "Ready"), "")
+
+    def labels(self, host: Host) -> dict[str, str]:
+        """The node's labels that are ours."""
+        labels = self.node(host)["metadata"]["labels"]
+        return {k.removeprefix("migmanager.io/"): v for k, v in labels.items() if k.startswith("migmanager.io/")}
+
+    def offered(self, host: Host) -> dict[str, int]:
+        """What the Node says can be had, without zeros."""
+        allocatable = self.node(host)["status"]["allocatable"]
+        found = {k.removeprefix("nvidia.com/"): int(v) for k, v in allocatable.items() if k.startswith("nvidia.com/")}
+        return {name: count for name, count in found.items() if count}
+
+    def ready(self, name: str = "") -> None:
+        """Wait until the pool is Ready."""
+        self.until("the pool to be ready", lambda: self.pool_reason(name) == "Ready")
+
+    def finished(self, host: Host, slices: Slices, profile: str = "") -> None:
+        """Wait until the node has exactly these slices, offers and labels them, and nothing of ours is left there."""
+        wanted = dict(slices)
+
+        def true() -> bool:
+            labels, status = self.labels(host), self.status(host)
+            said = {k.removeprefix("mig-"): int(v) for k, v in labels.items() if k.startswith("mig-")}
+            return (
+                host.counts() == wanted
+                and said == wanted
+                and self.offered(host) == {f"mig-{k}": v for k, v in wanted.items()}
+                and labels.get("state") == "ready"
+                and profile in ("", labels.get("applied-profile"))
+                and status.get("grant", {}).get("state") == "Released"
+                and self.reason(host) == "Ready"
+            )
+
+        self.until(f"{host.name} to have {wanted}", true)
+
+    def explain(self) -> str:
+        """What a person would look at: objects in short, and the ends of the logs."""
+        parts = [process.tail() for process in self.processes]
+        for host in self.hosts.values():
+            with suppress(NotFoundError):
+                node = self.node(host)
+                parts.append(f"{host.name}: {node['spec']} {node['metadata'].get('annotations')} {self.labels(host)}")
+                parts.append(f"  {host.counts()} {self.offered(host)}")
+                parts.append(f"  {self.mignode(host)['spec'].get('grant')}")
+                parts.append(f"  {self.status(host)}")
+        with suppress(NotFoundError):
+            parts.append(f"budget: {self.person.get(POD_DISRUPTION_BUDGET, self.name, WORK)['status']}")
+        pods = self.person.list(POD, WORK, labels=f"world={self.name}").items
+        parts += [f"{pod['metadata']['name']}: {pod['status']}" for pod in pods]
+        for config in self._configs:
+            with suppress(NotFoundError):
+                parts.append(f"{config}: {self.person.get(MIG_CONFIG, config).get('status')}")
+        return "\n".join(parts)
+
+    # -- within --
+
+    def _process(self, name: str, kubeconfig: Callable[[], Path], arguments: Sequence[str]) -> Process:
+        log = self._directory / f"{name.replace(' ', '-')}.log"
+        process = self._stack.enter_context(Process(name, self.plane.access, log, kubeconfig, arguments))
+        self.processes.append(process)
+        return process
+
+    def _agent_kubeconfig(self, node: str) -> Path:
+        pod = agent_pod(self.person, node)
+        assert pod is not None, f"no agent's pod on {node}"
+        return self.plane.access.kubeconfig_for_service_account(PRODUCT, "agent", pod)
+
+    def _controller_kubeconfig(self) -> Path:
+        return self.plane.access.kubeconfig_for_service_account(PRODUCT, "controller")
+
+    def _budget_counted(self) -> bool:
+        status = self.person.get(POD_DISRUPTION_BUDGET, self.name, WORK).get("status", {})
+        return bool(status.get("expectedPods"))
+
+    def _clean(self) -> None:
+        for process in self.processes:
+            process.kill()
+        for config in self._configs:
+            with suppress(NotFoundError):
+                self.person.delete(MIG_CONFIG, config)
+        self.forget_lease()
+        self.observer.stop()
+        for host in self.hosts.values():
+            host.simulated.remove()
+            with suppress(NotFoundError, ConflictError):
+                self.person.delete(MIG_NODE, host.name)
+        for pod in self.person.list(POD, WORK, labels=f"world={self.name}").items:
+            with suppress(NotFoundError):
+                self.person.delete(POD, pod["metadata"]["name"], WORK, grace_s=0)
+        with suppress(NotFoundError):
+            self.person.delete(POD_DISRUPTION_BUDGET, self.name, WORK)
+        self._stack.close()

@@ -122,7 +122,8 @@ class Loop:
             watches_agents=bool(self._settings.agent_selector),
         )
         work = Worklist(self._writer, self._announcer, self._store)
-        worked = work.carry_out(found, self._settings.writes_per_pass, self._check_lease)
+        until = self._monotonic() + self._settings.write_time_s
+        worked = work.carry_out(found, self._settings.writes_per_pass, lambda: self._may_go_on(until))
         self._write_statuses(found)
         if worked:
             return 0.0
@@ -136,6 +137,10 @@ class Loop:
                 written = self._writer.status(record.name, status)
                 if written is not None:
                     self._announcer.pool(record, written)
+
+    def _may_go_on(self, until: float) -> bool:
+        self._check_lease()
+        return self._monotonic() < until
 
     def _check_lease(self) -> None:
         if not self._leads():

@@ -23,6 +23,7 @@ class Settings:
     tick_s: float = 15.0
     resync_s: float = 600.0
     writes_per_pass: int = 250
+    write_time_s: float = 2.0
     lease_duration_s: float = 30.0
     lease_renew_s: float = 5.0
     lease_deadline_s: float = 20.0

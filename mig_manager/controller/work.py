@@ -30,8 +30,8 @@ class Worklist:
         self._store = store
         self._confirmed: dict[str, bool] = {}
 
-    def carry_out(self, found: Survey, limit: int, check: Callable[[], None]) -> bool:
-        """Do at most ``limit`` of the tasks, calling ``check`` before each; whether there were any.
+    def carry_out(self, found: Survey, limit: int, check: Callable[[], bool]) -> bool:
+        """Do at most ``limit`` of the tasks, each only if ``check`` says that there is time; whether there were any.
 
         If there were, there is more to decide: on what was written, on what conflicted, and on what was left over, so
         that a pass over a new fleet does not keep the status waiting. Raises ServerBusyError, and what ``check``
@@ -39,7 +39,8 @@ class Worklist:
         """
         tasks = [task for name, task in self._tasks(found) if self._writer.may(MIG_NODE, name)]
         for task in tasks[:limit]:
-            check()
+            if not check():
+                break
             task()
         return bool(tasks)
 

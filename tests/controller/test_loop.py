@@ -445,6 +445,22 @@ def test_a_new_fleet_does_not_keep_the_status_waiting(world: World) -> None:
     assert 15.0 == controller.run()
 
 
+def test_a_slow_server_does_not_keep_the_status_waiting(world: World) -> None:
+    """After two seconds of writing the pass goes on to the status, however few writes that were."""
+
+    def slow(call: Call) -> None:
+        if call.verb == "create":
+            world.clock.seconds += 1.5
+
+    world.add_config()
+    for number in range(3):
+        world.add_node(f"n{number}")
+    controller = world.controller()
+    controller.before = slow
+    assert 0.0 == controller.run()
+    assert ["create MIGNode n0", "create MIGNode n1", "patch MIGConfig pool"] == controller.writes
+
+
 # Events
 
 

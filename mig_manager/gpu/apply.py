@@ -24,7 +24,7 @@ from mig_manager.gpu.guards import objection
 from mig_manager.gpu.holders import FindHolders, HeldError, process_holders
 from mig_manager.gpu.journal import Intent, Journal, Targets
 from mig_manager.gpu.parts import Event, Part, UnplannedError, parts_of
-from mig_manager.gpu.port import GpuError, Gpus
+from mig_manager.gpu.port import GpuError, Gpus, GpuSession
 from mig_manager.gpu.reset import Reset
 from mig_manager.gpu.result import Outcome, Result, holders_in
 from mig_manager.planner.plan import Plan
@@ -37,6 +37,19 @@ def _silent(_: Event) -> None:
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """What is to be done: the cards concerned as they are now, and what each shall look like; both by UUID."""
+
+    cards: Mapping[str, Card]
+    targets: Targets
+
+    @property
+    def origin(self) -> Targets:
+        """Where a failure goes back to."""
+        return {gpu_uuid: target_of(card) for gpu_uuid, card in self.cards.items()}
 
 
 @dataclass(frozen=True)
@@ -81,33 +94,22 @@ def apply(  # noqa: PLR0913 - the last two are keywords of the agent's own
     if plan.reason is not None:
         return Result(Outcome.REFUSED, plan.reason.reason, str(plan.reason))
     healed = recover(gpus, journal, means)
-    before = healed.calls if healed else ()
     with gpus.session() as session:
-        found = {card.uuid: card for card in session.cards()}
-        gone = [p.card for p in plan.cards if p.target is not None and p.card.uuid not in found]
-        if gone:
-            message = f"opening {gone[0].label}: GPU {gone[0].uuid} is gone; plan again"
-            return Result(Outcome.REFUSED, "GpuGone", message, calls=before)
-        cards, targets = _concerned(plan, found)
-        if all(difference(cards[u], t).empty for u, t in targets.items()):
-            _remember(journal, _wanted(plan))
-            outcome = Outcome.APPLIED if before else Outcome.NOTHING_TO_DO
-            return Result(outcome, calls=before, cards=tuple(found[u] for u in _wanted(plan)))
-        error = objection(plan, cards, targets, means.holders(session, tuple(cards)))
-        if error is not None:
-            return replace(_refused(error), calls=before, cards=tuple(cards.values()))
-    origin = {u: target_of(card) for u, card in cards.items()}
-    journal.begin(Intent(intent_id or uuid.uuid4().hex, means.now(), targets, origin))
-    reason = last_look()
-    if reason:
-        journal.drop()
-        return Result(
-            Outcome.REFUSED, reason, f"applying the plan: {reason}", calls=before, cards=tuple(cards.values())
-        )
-    result = _go(gpus, journal, means, targets, origin, untouched=True)
+        work = _work(session, plan, means)
+    if isinstance(work, Result):
+        result = work
+    else:
+        journal.begin(Intent(intent_id or uuid.uuid4().hex, means.now(), work.targets, work.origin))
+        reason = last_look()
+        if reason:
+            journal.drop()
+            cards = tuple(work.cards.values())
+            result = Result(Outcome.REFUSED, reason, f"applying the plan: {reason}", cards=cards)
+        else:
+            result = _go(gpus, journal, means, work.targets, work.origin, untouched=True)
     if result.ok:
         _remember(journal, _wanted(plan))
-    return replace(result, calls=(*before, *result.calls))
+    return _after(healed, result)
 
 
 def recover(gpus: Gpus, journal: Journal, means: Means = DEFAULT_MEANS) -> Result | None:
@@ -141,6 +143,28 @@ def recover(gpus: Gpus, journal: Journal, means: Means = DEFAULT_MEANS) -> Resul
     return result
 
 
+def _work(session: GpuSession, plan: Plan, means: Means) -> _Work | Result:
+    """The look before anything is begun: what the plan takes on the cards as they are now, or the end of it."""
+    found = {card.uuid: card for card in session.cards()}
+    gone = [p.card for p in plan.cards if p.target is not None and p.card.uuid not in found]
+    if gone:
+        message = f"opening {gone[0].label}: GPU {gone[0].uuid} is gone; plan again"
+        return Result(Outcome.REFUSED, "GpuGone", message)
+    work = _concerned(plan, found)
+    if all(difference(work.cards[u], t).empty for u, t in work.targets.items()):
+        return Result(Outcome.NOTHING_TO_DO, cards=tuple(found[u] for u in _wanted(plan)))
+    error = objection(plan, work.cards, work.targets, means.holders(session, tuple(work.cards)))
+    return work if error is None else replace(_refused(error), cards=tuple(work.cards.values()))
+
+
+def _after(healed: Result | None, result: Result) -> Result:
+    """The result, with the calls by which an earlier run was healed first."""
+    if healed is None or not healed.calls:
+        return result
+    outcome = Outcome.APPLIED if result.outcome is Outcome.NOTHING_TO_DO else result.outcome
+    return replace(result, outcome=outcome, calls=(*healed.calls, *result.calls))
+
+
 def _go(  # noqa: PLR0913 - one step of two functions, with all that they know
     gpus: Gpus, journal: Journal, means: Means, to: Targets, origin: Targets, *, untouched: bool
 ) -> Result:
@@ -165,7 +189,7 @@ def _go(  # noqa: PLR0913 - one step of two functions, with all that they know
     return Result(Outcome.ROLLED_BACK, "ApplyFailed", why, holders_in(errors), calls, cards)
 
 
-def _concerned(plan: Plan, found: Mapping[str, Card]) -> tuple[dict[str, Card], dict[str, CardTarget]]:
+def _concerned(plan: Plan, found: Mapping[str, Card]) -> _Work:
     """The cards to work on and their targets: those that differ, and whatever a reset of them takes along."""
     wanted = _wanted(plan)
     differing = [found[u] for u, t in wanted.items() if not difference(found[u], t).empty]
@@ -173,7 +197,7 @@ def _concerned(plan: Plan, found: Mapping[str, Card]) -> tuple[dict[str, Card], 
         card.reset_group for card in differing if card.reset_group and card.mig_current is not wanted[card.uuid].mig
     }
     cards = {c.uuid: c for c in found.values() if c in differing or c.reset_group in groups}
-    return cards, {u: wanted.get(u) or target_of(card) for u, card in cards.items()}
+    return _Work(cards, {u: wanted.get(u) or target_of(card) for u, card in cards.items()})
 
 
 def _remember(journal: Journal, wanted: Targets) -> None:

@@ -212,15 +212,11 @@ class NvmlSession:
         )
 
     def _reset_with_others(self, identity: Identity) -> bool:
-        """Whether the card sits on a board whose cards are reset together: several Ampere cards on NVSwitches."""
-        if not _switched(identity):
-            return False
-        return sum(_switched(self._identity(known)) for known in self._all().values()) > 1
-
-
-def _switched(identity: Identity) -> bool:
-    product = identity.product
-    return product is not None and product.switched and product.architecture.mode_change is ModeChange.RESET
+        """Whether another card of this machine is reset with it; one NVSwitch board carries all that are."""
+        together = [
+            p for p in (self._identity(known).product for known in self._all().values()) if p and p.reset_together
+        ]
+        return identity.product in together and len(together) > 1
 
 
 def _named(known: _Known, gpu_instance: int) -> str:

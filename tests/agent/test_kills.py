@@ -13,7 +13,7 @@ import pytest
 
 from tests.agent.scenarios import SCENARIOS, Scenario, Story
 
-STRIDE = 1 if os.environ.get("CHAOS") == "all" else 37
+STRIDE = 1 if os.environ.get("CHAOS") == "all" else 61
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda s: s.name)

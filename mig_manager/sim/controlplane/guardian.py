@@ -80,6 +80,8 @@ class Guardian:
             self.running[name] = subprocess.Popen(  # noqa: S603 - the runner's own command line
                 argv,
                 cwd=self.directory,
+                # What it leaves there (the Kubernetes client its certificates) goes with everything else.
+                env={**os.environ, "TMPDIR": str(self.directory)},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -48,7 +48,7 @@ def _set_up(stage: Stage, screen: Screen) -> None:
     screen.act("Setting up")
     screen.progress("control plane runs: etcd, kube-apiserver, kube-controller-manager, kube-scheduler")
     stage.install()
-    screen.progress("installed from deploy/gpu-operator: controller and agents, with the rights they have anywhere")
+    screen.progress("installed from deploy/gpu-operator, with the rights that it has on any cluster")
     stage.build_nodes()
     for node in scene.nodes():
         screen.progress(f"simulated node {node.name}: {', '.join(node.gpus)}")
@@ -59,6 +59,16 @@ def _set_up(stage: Stage, screen: Screen) -> None:
 def _keep(stage: Stage, screen: Screen, *, applied: bool) -> None:
     """Say how to go on by hand, and wait for Ctrl-C."""
     kubectl = "kubectl" if shutil.which("kubectl") else str(stage.kubectl_path)
+    ended = threading.Event()
+    try:
+        _say_how(stage, screen, kubectl, applied=applied)
+        while not ended.wait(1):
+            stage.check()
+    except KeyboardInterrupt:
+        return
+
+
+def _say_how(stage: Stage, screen: Screen, kubectl: str, *, applied: bool) -> None:
     screen.act("Go on by hand, in another terminal")
     screen.say(f"export KUBECONFIG={stage.kubeconfig}")
     if not applied:
@@ -69,9 +79,3 @@ def _keep(stage: Stage, screen: Screen, *, applied: bool) -> None:
     screen.say(f"mig-manager inspect --sim {stage.directory / 'a100-1.sim'}")
     screen.say(f"logs, as long as this runs: {stage.directory}/*.log")
     screen.say("Ctrl-C ends it and removes everything.")
-    ended = threading.Event()
-    try:
-        while not ended.wait(1):
-            stage.check()
-    except KeyboardInterrupt:
-        return

@@ -10,13 +10,13 @@ from typing import Protocol
 
 from rich.console import Console
 from rich.live import Live
-from rich.table import Table
 from rich.text import Text
 
 from mig_manager.sim.demo.view import NodeView, View
 
 WIDTH = 100
-SLICES_WIDTH = 38
+COLUMNS = (6, 13, 35)
+"""For node, profile and slices of the scene; the rest of a line says what is going on."""
 
 
 class Board(Protocol):
@@ -85,12 +85,10 @@ class _LiveBoard:
 
     def update(self, seen: View) -> None:
         """Draw the table anew."""
-        table = Table(box=None, width=self._width, pad_edge=False)
-        for title, width in (("NODE", 6), ("PROFILE", 14), ("SLICES", SLICES_WIDTH), ("NOW", None)):
-            table.add_column(title, width=width, no_wrap=True, overflow="ellipsis")
-        for node in seen.nodes.values():
-            table.add_row(node.name, node.profile, node.slices, Text(node.now, style=_style(node)))
-        self._live.update(table, refresh=True)
+        head = _row(("NODE", "PROFILE", "SLICES", "NOW"), self._width, "bold")
+        nodes = seen.nodes.values()
+        rows = [head, *(_row((n.name, n.profile, n.slices, n.now), self._width, _style(n)) for n in nodes)]
+        self._live.update(Text("\n").join(rows), refresh=True)
 
 
 class _PlainBoard:
@@ -106,6 +104,13 @@ class _PlainBoard:
             if said != node.now:
                 line = f"{node.name}  {node.now}"
                 self._say(line if len(line) <= WIDTH - 9 else f"{line[: WIDTH - 10]}…")
+
+
+def _row(cells: tuple[str, str, str, str], width: int, style: str) -> Text:
+    """One line of the table: columns that do not move while their content changes."""
+    *first, last = cells
+    text = "  ".join([*(cell.ljust(size) for cell, size in zip(first, COLUMNS, strict=True)), last])
+    return Text(text if len(text) < width else f"{text[: width - 2]}…", style=style)
 
 
 def _style(node: NodeView) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
@@ -65,6 +66,9 @@ class Stage:
 
     def __enter__(self) -> Self:
         self._closing.enter_context(self._plane)
+        # The Kubernetes client keeps certificates in temporary files; should this process be killed, they go too.
+        self._closing.callback(setattr, tempfile, "tempdir", tempfile.tempdir)
+        tempfile.tempdir = str(self.directory)
         # The simulated nodes run in this process; what they say would be in the middle of the story.
         log = logging.FileHandler(self.directory / "nodes.log")
         logging.getLogger().addHandler(log)

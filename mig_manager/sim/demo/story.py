@@ -88,8 +88,8 @@ class Story:
             f" want, were not touched"
         )
         screen.done(
-            f"1 pod was evicted ({moving}), as its PodDisruptionBudget allows: {witness.fewest_ready[SERVING]} of"
-            f" {REPLICAS} was ready all the time"
+            f"1 pod was evicted ({moving}), as its PodDisruptionBudget allows: never fewer than"
+            f" {witness.fewest_ready[SERVING]} of {REPLICAS} were ready"
         )
 
     def reboot_one_node(self) -> None:

@@ -28,14 +28,13 @@ _NO_INSTANCE = 0xFFFFFFFF  # nvml.h: the process uses no GPU (compute) instance
 class LiveComputeProfile:
     """A compute instance profile as an existing GPU instance tells it."""
 
-    constant: int
     id: int
     slice_count: int
     instance_count: int
 
 
 class ComputeProfiles:
-    """Compute instance profiles by GPU instance profile, each asked once in a session."""
+    """Compute instance profiles by card and GPU instance profile, each asked once in a session."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, int], tuple[LiveComputeProfile, ...]] = {}
@@ -167,7 +166,7 @@ def _compute_profiles(gpu_instance: Any) -> Iterator[LiveComputeProfile]:  # noq
             continue
         except pynvml.NVMLError_InvalidArgument:
             return
-        yield LiveComputeProfile(constant, info.id, info.sliceCount, info.instanceCount)
+        yield LiveComputeProfile(info.id, info.sliceCount, info.instanceCount)
 
 
 def _compute_profile_info(gpu_instance: Any, constant: int) -> Any:  # noqa: ANN401

@@ -35,7 +35,7 @@ def cells_now(card: Card, marks: Marks = lambda _: ()) -> list[Cell]:
         )
         for i in card.instances
     ]
-    return with_free_cells(card.table, cells)
+    return _with_free_cells(card.table, cells)
 
 
 def cells_planned(plan: CardPlan, holders: Holders) -> list[Cell]:
@@ -55,7 +55,7 @@ def cells_planned(plan: CardPlan, holders: Holders) -> list[Cell]:
         marks = (Word("keep", Role.DIM), *busy(stays)) if stays else (Word("create", Role.GOOD),)
         words = (*_name(card.table, piece.profile_id), *marks, *_compute(card.table, piece.profile_id, piece.compute))
         cells.append(Cell(piece.placement.start, piece.placement.size, words))
-    return with_free_cells(card.table, cells)
+    return _with_free_cells(card.table, cells)
 
 
 def mode_note(card: Card) -> str:
@@ -77,7 +77,7 @@ def holder_marks(card: Card, holders: Holders) -> Marks:
     return marks
 
 
-def with_free_cells(table: ProfileTable, cells: Iterable[Cell]) -> list[Cell]:
+def _with_free_cells(table: ProfileTable, cells: Iterable[Cell]) -> list[Cell]:
     """The cells in order, with cells for what is free between them, told apart by whether a profile could use it."""
     ordered = sorted(cells, key=lambda c: c.start)
     occupied = sum(Placement(c.start, c.size).mask for c in ordered)

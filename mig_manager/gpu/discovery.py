@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import pynvml
 
@@ -20,6 +20,12 @@ from mig_manager.geometry.names import SliceName, gigabytes, memory_eighths, nam
 from mig_manager.geometry.profiles import Engines, GpuInstanceProfile, Placement, ProfileTable
 from mig_manager.gpu.port import NoPermissionError
 from mig_manager.gpu.translate import doing, text_of
+
+Handle: TypeAlias = Any
+"""An opaque handle of NVML, valid while its session is open; nvidia-ml-py ships no types."""
+
+Structure: TypeAlias = Any
+"""A ctypes structure that NVML filled."""
 
 _T = TypeVar("_T")
 
@@ -41,7 +47,7 @@ _ATTRIBUTES = {
 class Device:
     """A physical GPU in the open session. ``handle`` is worthless once the session is closed."""
 
-    handle: Any
+    handle: Handle
     index: int
     uuid: str
 
@@ -141,7 +147,7 @@ def lenient(read: Callable[[], str | bytes]) -> str:
     return text.decode(errors="replace") if isinstance(text, bytes) else text
 
 
-def _profile_infos(device: Device) -> list[tuple[int, Any]]:
+def _profile_infos(device: Device) -> list[tuple[int, Structure]]:
     found = []
     for constant in range(_MOST_CONSTANTS):
         try:
@@ -153,14 +159,14 @@ def _profile_infos(device: Device) -> list[tuple[int, Any]]:
     return found
 
 
-def _profile_info(device: Device, constant: int) -> Any:  # noqa: ANN401 - a ctypes structure of an untyped package
+def _profile_info(device: Device, constant: int) -> Structure:
     try:
         return pynvml.nvmlDeviceGetGpuInstanceProfileInfo(device.handle, constant, version=2)
     except pynvml.NVMLError_FunctionNotFound:  # drivers before R525 know only the structure without the name
         return pynvml.nvmlDeviceGetGpuInstanceProfileInfo(device.handle, constant, version=1)
 
 
-def _profile(device: Device, identity: Identity, constant: int, info: Any) -> GpuInstanceProfile | None:  # noqa: ANN401
+def _profile(device: Device, identity: Identity, constant: int, info: Structure) -> GpuInstanceProfile | None:
     placements = _placements(device, info.id)
     if not placements:
         return None
@@ -194,7 +200,7 @@ def _placements(device: Device, profile_id: int) -> tuple[Placement, ...]:
     return tuple(sorted(Placement(p.start, p.size) for p in array[: count.value]))
 
 
-def _profile_name(constant: int, info: Any, total_mib: int) -> SliceName:  # noqa: ANN401
+def _profile_name(constant: int, info: Structure, total_mib: int) -> SliceName:
     """The card's own name where it tells one, else the name that NVIDIA's tools compute."""
     told = lenient(lambda: info.name) if hasattr(type(info), "name") else ""
     try:

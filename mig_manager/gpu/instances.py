@@ -9,13 +9,12 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import pynvml
 
 from mig_manager.geometry.profiles import Placement, ProfileTable
 from mig_manager.geometry.state import ComputeInstance, GpuInstance
-from mig_manager.gpu.discovery import Device, lenient
+from mig_manager.gpu.discovery import Device, Handle, Structure, lenient
 from mig_manager.gpu.port import NotSupportedError, Process
 from mig_manager.gpu.translate import doing
 
@@ -39,7 +38,7 @@ class ComputeProfiles:
     def __init__(self) -> None:
         self._known: dict[tuple[str, int], tuple[LiveComputeProfile, ...]] = {}
 
-    def of(self, device: Device, gpu_instance: Any, profile_id: int) -> tuple[LiveComputeProfile, ...]:  # noqa: ANN401
+    def of(self, device: Device, gpu_instance: Handle, profile_id: int) -> tuple[LiveComputeProfile, ...]:
         """Every compute instance profile of that GPU instance, lowest constant first."""
         key = (device.uuid, profile_id)
         if key not in self._known:
@@ -92,14 +91,14 @@ def create_compute_instance(device: Device, gpu_instance: int, placement: Placem
 def destroy_compute_instance(device: Device, gpu_instance: int, compute_instance: int) -> None:
     """Destroy a compute instance; NVMLError as NVML reports it."""
 
-    def fresh() -> Any:  # noqa: ANN401
+    def fresh() -> Handle:
         handle = gpu_instance_handle(device, gpu_instance)
         return pynvml.nvmlGpuInstanceGetComputeInstanceById(handle, compute_instance)
 
     _with_fresh_handle(fresh, pynvml.nvmlComputeInstanceDestroy)
 
 
-def gpu_instance_handle(device: Device, gpu_instance: int) -> Any:  # noqa: ANN401 - an opaque ctypes handle
+def gpu_instance_handle(device: Device, gpu_instance: int) -> Handle:
     """The handle of a GPU instance, good until anybody destroys the instance."""
     return pynvml.nvmlDeviceGetGpuInstanceById(device.handle, gpu_instance)
 
@@ -144,21 +143,21 @@ def _instances(device: Device, table: ProfileTable, compute: ComputeProfiles) ->
     return tuple(sorted(found.values(), key=lambda g: g.placement))
 
 
-def _list_gpu_instances(device: Device, profile_id: int, instance_count: int) -> list[Any]:
+def _list_gpu_instances(device: Device, profile_id: int, instance_count: int) -> list[Handle]:
     size = max(instance_count, _MOST_INSTANCES)
     array, count = (pynvml.c_nvmlGpuInstance_t * size)(), ctypes.c_uint(size)
     pynvml.nvmlDeviceGetGpuInstances(device.handle, profile_id, array, ctypes.byref(count))
     return list(array[: count.value])
 
 
-def _list_compute_instances(gpu_instance: Any, profile: LiveComputeProfile) -> list[Any]:  # noqa: ANN401
+def _list_compute_instances(gpu_instance: Handle, profile: LiveComputeProfile) -> list[Handle]:
     size = max(profile.instance_count, _MOST_INSTANCES)
     array, count = (pynvml.c_nvmlComputeInstance_t * size)(), ctypes.c_uint(size)
     pynvml.nvmlGpuInstanceGetComputeInstances(gpu_instance, profile.id, array, ctypes.byref(count))
     return list(array[: count.value])
 
 
-def _compute_profiles(gpu_instance: Any) -> Iterator[LiveComputeProfile]:  # noqa: ANN401
+def _compute_profiles(gpu_instance: Handle) -> Iterator[LiveComputeProfile]:
     for constant in range(_MOST_CONSTANTS):
         try:
             info = _compute_profile_info(gpu_instance, constant)
@@ -169,7 +168,7 @@ def _compute_profiles(gpu_instance: Any) -> Iterator[LiveComputeProfile]:  # noq
         yield LiveComputeProfile(info.id, info.sliceCount, info.instanceCount)
 
 
-def _compute_profile_info(gpu_instance: Any, constant: int) -> Any:  # noqa: ANN401
+def _compute_profile_info(gpu_instance: Handle, constant: int) -> Structure:
     shared = pynvml.NVML_COMPUTE_INSTANCE_ENGINE_PROFILE_SHARED
     try:
         return pynvml.nvmlGpuInstanceGetComputeInstanceProfileInfo(gpu_instance, constant, shared, version=2)
@@ -177,7 +176,7 @@ def _compute_profile_info(gpu_instance: Any, constant: int) -> Any:  # noqa: ANN
         return pynvml.nvmlGpuInstanceGetComputeInstanceProfileInfo(gpu_instance, constant, shared, version=1)
 
 
-def _mig_handles(device: Device) -> Iterator[tuple[Any, int, int]]:
+def _mig_handles(device: Device) -> Iterator[tuple[Handle, int, int]]:
     """Handles of the MIG devices with the ids of their instances; the index range may have gaps."""
     for index in range(pynvml.nvmlDeviceGetMaxMigDeviceCount(device.handle)):
         try:
@@ -187,11 +186,11 @@ def _mig_handles(device: Device) -> Iterator[tuple[Any, int, int]]:
         yield handle, pynvml.nvmlDeviceGetGpuInstanceId(handle), pynvml.nvmlDeviceGetComputeInstanceId(handle)
 
 
-def _uuid(mig_device: Any) -> str:  # noqa: ANN401
+def _uuid(mig_device: Handle) -> str:
     return lenient(lambda: pynvml.nvmlDeviceGetUUID(mig_device))
 
 
-def _with_fresh_handle(fresh: Callable[[], Any], act: Callable[[Any], object]) -> None:
+def _with_fresh_handle(fresh: Callable[[], Handle], act: Callable[[Handle], object]) -> None:
     """Call ``act`` on a handle; if somebody made it stale in between, look it up once more."""
     try:
         act(fresh())
@@ -199,7 +198,7 @@ def _with_fresh_handle(fresh: Callable[[], Any], act: Callable[[Any], object]) -
         act(fresh())
 
 
-def _entries(handle: Any) -> Iterator[Any]:  # noqa: ANN401
+def _entries(handle: Handle) -> Iterator[Structure]:
     try:
         yield from pynvml.nvmlDeviceGetComputeRunningProcesses_v3(handle)
     except pynvml.NVMLError_FunctionNotFound:  # drivers before R510

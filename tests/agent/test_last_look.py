@@ -1,0 +1,92 @@
+"""Between the record and the first destroy everything is looked at once more; what has changed drops the record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from mig_manager.kube.kinds import MIG_NODE, NODE
+from tests.agent.worlds import A100, PLUGIN_GATE, Process, World, every
+
+Make = Callable[..., World]
+
+
+def plugin_is_back(w: World) -> None:
+    """Somebody sets the gate back, and the plugin's pod is there again."""
+    w.admin.patch(NODE, "n1", {"metadata": {"labels": {PLUGIN_GATE: "true"}}})
+    w.tick()
+
+
+def node_is_new(w: World) -> None:
+    """The Node is registered anew: no cordon, no pause."""
+    w.replace_node()
+
+
+def run_until(w: World, moment: str, act: Callable[[World], None]) -> list[str]:
+    """Go on until that call of a port, let it happen there, and end with that pass; its calls after the moment."""
+    for _ in range(20):
+        process = Process()
+        done: list[int] = []
+
+        def look(process: Process = process, done: list[int] = done) -> None:
+            if process.names[-1] == moment and not done:
+                done.append(len(process.names))
+                act(w)
+
+        process.look = look
+        w.run_pass(process)
+        if done:
+            return process.names[done[0] :]
+        w.tick()
+    pytest.fail(f"never came to {moment}")
+
+
+@pytest.mark.parametrize("act", [World.uncordon, plugin_is_back, node_is_new])
+def test_change_after_the_record(world: Make, act: Callable[[World], None]) -> None:
+    """Uncordoned, a client back, or another Node: nothing is destroyed, and the record is dropped."""
+    w = world(A100, cut=(("1g", 0), ("2g", 2), ("3g", 4)))
+    w.want(every("1g*3", "3g"))
+    w.run_pass()
+    w.grant()
+    before = w.shape()
+    calls = run_until(w, "journal begun", act)
+    assert "journal dropped" in calls
+    assert not [c for c in calls if c.startswith("nvml")]
+    assert before == w.shape()
+    assert w.journal.intent is None
+
+
+@pytest.mark.parametrize(
+    "act",
+    [World.revoke, lambda w: w.grant(slot=True), lambda w: w.admin.delete(MIG_NODE, "n1")],
+    ids=["revoked", "replaced", "gone"],
+)
+def test_grant_changes_right_before_the_record(world: Make, act: Callable[[World], None]) -> None:
+    """The grant is read live before the record is written: one that is gone begins nothing."""
+    w = world(A100, cut=(("1g", 0), ("2g", 2), ("3g", 4)))
+    w.want(every("1g*3", "3g"))
+    w.run_pass()
+    w.grant()
+    before = w.shape()
+    moments: list[str] = []
+
+    def once(_: World) -> None:
+        moments.append("changed")
+        act(w)
+
+    for _ in range(20):
+        process = Process()
+
+        def look(process: Process = process) -> None:
+            # The second read of the kubelet's list in a pass is check_holders', right before begin.
+            if process.names.count("kubelet list") == 2 and not moments:
+                once(w)
+
+        process.look = look
+        w.run_pass(process)
+        if moments:
+            break
+        w.tick()
+    assert "journal begin" not in process.names
+    assert before == w.shape()

@@ -7,8 +7,8 @@ holders that later cards share are evicted already, and whether the present grou
 
 Choosing the holders to evict is a hitting set problem, so there can be exponentially many states. Three things keep
 them few without giving up exactness: a holder is forgotten after its last card; a state is dropped when another one is
-never worse, whatever comes; and a first run that looks at the most promising states only gives an upper bound, by
-which the second drops every state that a lower bound of what is still to come (``bound``) shows to be no better.
+never worse, whatever comes; and a run that looks at the most promising states only gives an upper bound, by which the
+next drops every state that a lower bound of what is still to come (``bound``) shows to be no better.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from mig_manager.planner.bound import Bound
 from mig_manager.planner.choices import NOTHING, Choice, Cost
 
-_BEAM = 64
-"""States per card in the first run. Nearly all nodes need fewer, and then the first run is exact already."""
+_WIDTHS = (64, 1024, None)
+"""States per card in each run. Nearly all nodes need fewer than the first allows, and then it is exact already."""
 
 _COMPARED = 64
 """With how many better states one is compared; dropping fewer than possible costs time, never the optimum."""
@@ -58,10 +58,11 @@ class _Path:
 def cheapest(cards: Sequence[CardWays], required: Mapping[int, int]) -> list[Choice] | None:
     """The cheapest choices in which entry ``i`` takes ``required[i]`` cards; ``None`` if there are none."""
     search = _Search(cards, required)
-    best = search.run(None, _BEAM)
-    if search.complete:
-        return best.choices() if best else None
-    best = search.run(best.cost if best else None, None) or best
+    best: _Path | None = None
+    for width in _WIDTHS:
+        best = search.run(best.cost if best else None, width) or best
+        if search.complete:
+            break
     return best.choices() if best else None
 
 
@@ -71,7 +72,10 @@ class _Search:
     def __init__(self, cards: Sequence[CardWays], required: Mapping[int, int]) -> None:
         self.cards = cards
         self.limits = tuple(required.items())
-        self.bound = Bound([[choice for choices in card.ways.values() for choice in choices] for card in cards])
+        self.places: dict[int | None, int] = {entry: place for place, entry in enumerate(required)}
+        self.bound = Bound(
+            [[choice for choices in card.ways.values() for choice in choices] for card in cards], required
+        )
         self.able = self._able()
         self.complete = True
 
@@ -118,11 +122,16 @@ class _Search:
         """``used`` with one more of that entry; ``None`` if that is too many, or too few cards are left for another."""
         if not self.limits:
             return used
-        now = tuple(n + (index == entry) for n, (index, _) in zip(used, self.limits, strict=True))
-        missing = [limit - n for n, (_, limit) in zip(now, self.limits, strict=True)]
-        if any(m < 0 or m > able for m, able in zip(missing, self.able[position], strict=True)):
-            return None
-        return now if sum(missing) <= len(self.cards) - position else None
+        now = used
+        if entry in self.places:
+            place = self.places[entry]
+            now = (*used[:place], used[place] + 1, *used[place + 1 :])
+        short = 0
+        for n, (_, limit), able in zip(now, self.limits, self.able[position], strict=True):
+            if not n <= limit <= n + able:
+                return None
+            short += limit - n
+        return now if short <= len(self.cards) - position else None
 
     def _promising(
         self, states: dict[_State, _Path], position: int, worst: Cost | None, width: int | None
@@ -132,7 +141,7 @@ class _Search:
             return states
         if width is not None and len(states) <= width:
             return _undominated(states) if self.bound.shared_from[position] else states
-        bounds = {state: self.bound.total(path.cost, state[1], position) for state, path in states.items()}
+        bounds = {state: self.bound.total(path.cost, state[0], state[1], position) for state, path in states.items()}
         best = _undominated({s: path for s, path in states.items() if worst is None or bounds[s] < worst})
         if width is None or len(best) <= width:
             return best

@@ -9,6 +9,7 @@ from typing import Any
 
 WIDE = {"3g.40gb": 2}
 NARROW = {"3g.40gb": 1, "1g.10gb": 3}
+SEVEN = {"1g.10gb": 7}
 
 PROFILES: dict[str, Any] = {
     "wide": {"gpus": [{"slices": [{"slice": "3g.40gb", "count": 2}]}]},

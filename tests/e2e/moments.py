@@ -1,11 +1,11 @@
-"""Moments at which a program is killed: what it asks the API server just then."""
+"""Moments at which a program is killed: what it asks the API server just then, or a call of the driver it is in."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from mig_manager.agent.names import CORDONED, PAUSED
-from mig_manager.kube.kinds import MIG_CONFIG, MIG_NODE, NODE
+from mig_manager.kube.kinds import MIG_NODE, NODE
 from tests.e2e.proxy import Request
 
 Moment = Callable[[Request], bool]
@@ -63,9 +63,9 @@ def revokes(asked: Request) -> bool:
     return asked.patches(MIG_NODE.plural) and bool((asked.body.get("spec", {}).get("grant") or {}).get("revoked"))
 
 
-def lists_configs(asked: Request) -> bool:
-    """The controller lists the MIGConfigs."""
-    return asked.method == "GET" and asked.path.endswith(f"/{MIG_CONFIG.plural}")
+def leads(asked: Request) -> bool:
+    """The controller takes the Lease."""
+    return asked.method in ("POST", "PATCH") and "leases" in asked.path.split("/")
 
 
 def _annotations(asked: Request) -> dict[str, str | None]:

@@ -17,15 +17,16 @@ from mig_manager.kube.kinds import MIG_NODE, NODE, POD
 from mig_manager.kube.ownership import owners
 from mig_manager.kube.podresources.values import physical_id
 from mig_manager.sim.model.hardware import mig_uuid
-from mig_manager.sim.model.machine import Machine
+from mig_manager.sim.model.state import MachineState
 from mig_manager.sim.node.node import SimulatedNode
 from tests.e2e.plane import PERSON
 from tests.e2e.recorder import Event, Recorder
 
-POLL_S = 0.01
-"""Creating an instance takes 0.05 s on these machines, so a slice that is gone is seen to be gone."""
+POLL_S = 0.02
+"""Creating an instance takes 0.1 s on these machines, so a slice that is gone is seen to be gone."""
 
 OPERATOR_PODS = "gpu-operator"
+GONE = -1
 
 
 @dataclass(frozen=True)
@@ -223,13 +224,14 @@ class SlicesInUse:
     created again under the same id does not pass for the old one. A reboot takes everything, and is nobody's fault.
     """
 
-    def __init__(self, node: SimulatedNode) -> None:
+    def __init__(self, node: SimulatedNode, *, start: bool = True) -> None:
         self.destroyed: list[str] = []
         self._node = node
         self._known: dict[tuple[str, str, str], int] = {}
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"slices of {node.name}", daemon=True)
-        self._thread.start()
+        if start:
+            self._thread.start()
 
     def stop(self) -> None:
         """End."""
@@ -238,22 +240,22 @@ class SlicesInUse:
 
     def _run(self) -> None:
         while not self._stop.wait(POLL_S):
-            self._look()
+            self.look()
 
-    def _look(self) -> None:
+    def look(self) -> None:
+        """Compare books and cards once."""
         kubelet = self._node.kubelet
         before = self._held()
         state = self._node.machine.read()
-        present = _generations(self._node.machine)
+        present = _generations(state)
         # Only what was held before and after the cards were read was held while they were.
         still = self._held()
         if kubelet is not self._node.kubelet or state.boot_id != self._node.machine.read().boot_id:
             return
         for pod, device in before & still:
             key = (state.boot_id, pod, device)
-            generation = present.get(device)
-            former = self._known.setdefault(key, generation if generation is not None else -1)
-            if former not in (generation, -1):
+            generation = present.get(device, GONE)
+            if generation == GONE or self._known.setdefault(key, generation) != generation:
                 self.destroyed.append(f"{device} of {pod}")
         self._known = {k: v for k, v in self._known.items() if (k[1], k[2]) in still}
 
@@ -267,11 +269,11 @@ class SlicesInUse:
         }
 
 
-def _generations(machine: Machine) -> dict[str, int]:
+def _generations(state: MachineState) -> dict[str, int]:
     """The number of each slice, by the UUID of its MIG device."""
     return {
         mig_uuid(card.uuid, instance.id, compute.id): compute.generation
-        for card in machine.read().cards
+        for card in state.cards
         for instance in card.instances
         for compute in instance.compute
     }

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mig_manager.kube.client import KubernetesCluster
-from mig_manager.kube.kinds import DAEMON_SET, NODE, POD
+from mig_manager.kube.kinds import DAEMON_SET, POD
 from mig_manager.kube.port import Object
 from mig_manager.sim.controlplane.access import Access
 from mig_manager.sim.controlplane.kubectl import find_kubectl
@@ -28,6 +28,7 @@ from mig_manager.sim.node.clients import (
 from mig_manager.sim.node.plugin_devices import Strategy
 from tests.conftest import CRDS
 from tests.deploy.manifests import DEPLOY
+from tests.e2e.processes import Process
 from tests.e2e.recorder import Recorder
 from tests.e2e.waiting import until
 
@@ -39,12 +40,16 @@ PERSON = "kubectl"
 
 @dataclass(frozen=True)
 class Plane:
-    """The cluster: ``person`` is its administrator, ``kubelet`` what the simulated nodes use."""
+    """The cluster: ``person`` is its administrator, ``kubelet`` what the simulated nodes use.
+
+    There is one controller for all tests, as it decides about every MIGConfig; a test finds it running.
+    """
 
     access: Access
     person: KubernetesCluster
     kubelet: KubernetesCluster
     recorder: Recorder
+    controller: Process
     numbers: Iterator[int] = field(default_factory=itertools.count)
 
     def kubectl(self, *arguments: str) -> str:
@@ -70,8 +75,8 @@ def deployed(programs: Programs) -> Iterator[Plane]:
             _post(access, "/api/v1/namespaces", {"metadata": {"name": name}})
         runtime = {"metadata": {"name": "nvidia"}, "handler": "nvidia"}
         _post(access, "/apis/node.k8s.io/v1/runtimeclasses", runtime)
-        with Recorder(access) as recorder:
-            plane = Plane(access, person, kubelet, recorder)
+        with Recorder(access) as recorder, controller_process(access, "controller") as controller:
+            plane = Plane(access, person, kubelet, recorder, controller)
             plane.kubectl("apply", "--server-side", "-k", str(DEPLOY / "gpu-operator"))
             plane.kubectl("--namespace", PRODUCT, "delete", "deployment", "--all")
             for daemon_set in _clients():
@@ -82,13 +87,18 @@ def deployed(programs: Programs) -> Iterator[Plane]:
         kubelet.close()
 
 
+def controller_process(access: Access, name: str) -> Process:
+    """A controller that has not been started."""
+    log = access.directory / f"{name}.process.log"
+    arguments = ["controller", "--namespace", PRODUCT]
+    return Process(name, access, log, lambda: access.kubeconfig_for_service_account(PRODUCT, "controller"), arguments)
+
+
 def agent_pod(person: KubernetesCluster, node: str) -> Object | None:
     """The pod of the agents' DaemonSet on a node."""
-    uid = person.get(NODE, node)["metadata"]["uid"]
     pods = person.list(POD, PRODUCT, fields=f"spec.nodeName={node}").items
-    created = {p["metadata"]["name"]: p for p in pods if "deletionTimestamp" not in p["metadata"]}
-    ready = [p for p in created.values() if p.get("status", {}).get("phase") == "Running"]
-    return ready[0] if uid and ready else None
+    there = [p for p in pods if "deletionTimestamp" not in p["metadata"]]
+    return next((p for p in there if p.get("status", {}).get("phase") == "Running"), None)
 
 
 def _clients() -> Iterator[Object]:

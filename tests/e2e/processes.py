@@ -20,13 +20,15 @@ TAIL_LINES = 60
 class Process:
     """One program of the product. All its requests go through a proxy of its own; its log grows from start to start.
 
-    ``kubeconfig`` is asked at every start, as a pod's token may be another by then.
+    ``kubeconfig`` is asked at every start, as a pod's token may be another by then. While ``proxied`` is false, a start
+    leads straight to the API server, by TLS as on a real cluster: what it costs is measured that way.
     """
 
     def __init__(
         self, name: str, access: Access, log: Path, kubeconfig: Callable[[], Path], arguments: Sequence[str]
     ) -> None:
         self.name = name
+        self.proxied = True
         self.log = log
         self.proxy = Proxy(access)
         self._kubeconfig = kubeconfig
@@ -46,10 +48,17 @@ class Process:
         """Whether it runs."""
         return self._process is not None and self._process.poll() is None
 
+    @property
+    def pid(self) -> int:
+        """The number of its process, which must have been started."""
+        assert self._process is not None, f"{self.name} was not started"
+        return self._process.pid
+
     def start(self) -> None:
         """Start it; it must not be running."""
         assert not self.running, f"{self.name} runs already"
-        kubeconfig = self.proxy.kubeconfig(self._kubeconfig())
+        given = self._kubeconfig()
+        kubeconfig = self.proxy.kubeconfig(given) if self.proxied else given
         command = [sys.executable, "-m", "mig_manager", *self._arguments, "--kubeconfig", str(kubeconfig)]
         environment = {k: v for k, v in os.environ.items() if k not in ("KUBECONFIG", "COVERAGE_PROCESS_START")}
         with self.log.open("ab") as log:

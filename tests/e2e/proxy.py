@@ -34,6 +34,7 @@ class Request:
     method: str
     path: str
     body: Any
+    query: str = ""
 
     def patches(self, plural: str, *, status: bool = False) -> bool:
         """Whether it changes an object of these, or its status."""
@@ -173,7 +174,8 @@ class _Handler(BaseHTTPRequestHandler):
     def _relay(self) -> None:
         length = int(self.headers.get("Content-Length", 0))
         content = self.rfile.read(length) if length else b""
-        request = Request(self.command, urlsplit(self.path).path, json.loads(content) if content else None)
+        url = urlsplit(self.path)
+        request = Request(self.command, url.path, json.loads(content) if content else None, url.query)
         gate = self.owner.note(request)
         if gate is not None and not gate.after:
             gate.reached.set()

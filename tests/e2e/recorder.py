@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import socket
 import threading
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http.client import HTTPResponse, HTTPSConnection
 from types import TracebackType
 from typing import Any, Self
@@ -25,12 +26,16 @@ KINDS = (NODE, MIG_NODE, POD)
 
 @dataclass(frozen=True)
 class Event:
-    """What happened to an object; ``body`` is the object afterwards, or as it was last when it was deleted."""
+    """What happened to an object; ``body`` is the object afterwards, or as it was last when it was deleted.
+
+    ``at`` is when it was seen, on the monotonic clock in seconds.
+    """
 
     version: int
     kind: Kind
     deleted: bool
     body: dict[str, Any]
+    at: float = field(default_factory=time.monotonic)
 
     @property
     def name(self) -> str:

@@ -9,7 +9,6 @@ from tests.e2e.world import World
 def test_change(world: World) -> None:
     """Busy slices that both layouts want stay; one pod is evicted, in accordance with its budget; then all is true."""
     host = world.host("A100-SXM4-80GB*2", slices=[WIDE, WIDE])
-    world.controller()
     world.config("wide", profiles=PROFILES)
     world.finished(host, both(WIDE), "wide")
     pods = [world.pod(f"p{n}", host, "mig-3g.40gb") for n in range(3)]

@@ -10,7 +10,7 @@ from mig_manager.kube.errors import NotFoundError
 DEADLINE_S = 90.0
 """Nothing here takes longer than a few seconds on an idle machine; CI machines are not idle."""
 
-POLL_S = 0.03
+POLL_S = 0.1
 
 
 def until(

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from mig_manager.agent.names import PREFIX
 from mig_manager.agent.program import JOURNAL
 from mig_manager.controller.settings import LEASE_NAME
 from mig_manager.kube.errors import ConflictError, NotFoundError
@@ -72,13 +73,15 @@ class World:
         self._stack = ExitStack()
         self.fleet = Fleet(plane.kubelet)
         self.observer = Observer(plane.recorder, WORK)
-        self.processes: list[Process] = []
-        self.controllers: list[Process] = []
+        self.controller = plane.controller
+        self.processes: list[Process] = [self.controller]
         self._configs: list[str] = []
 
     def __enter__(self) -> Self:
         self._stack.enter_context(self.fleet)
-        self.fleet.run(interval_s=0.1)
+        self.fleet.run(interval_s=0.15)
+        if not self.controller.running:
+            self.controller.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, at: TracebackType | None) -> None:
@@ -107,13 +110,13 @@ class World:
         machine = self.machine(name, *gpus, slices=slices, mig=mig)
         wanted = {POOL: self.name, **(labels or {})}
         simulated = self.fleet.add(name, machine, strategy=strategy, labels=wanted, taints=taints)
-        journal = self._directory / name / JOURNAL
-        host = Host(name, machine, simulated, self.agent_for(name, machine, simulated), journal)
+        directory = self._directory / name
+        agent_process = self.agent_for(name, machine, simulated, directory)
+        host = Host(name, machine, simulated, agent_process, directory / JOURNAL)
         self.hosts[name] = host
         self.observer.watch(simulated)
-        until("the agent's pod", lambda: agent_pod(self.person, name), explain=self.explain)
         if agent:
-            host.agent.start()
+            self.start_agent(host)
         return host
 
     def machine(self, name: str, *gpus: str, slices: Sequence[Slices] = (), mig: bool = True) -> Machine:
@@ -124,28 +127,40 @@ class World:
             for profile, count in wanted.items():
                 for _ in range(count):
                     machine.add_instance(gpu, profile)
-        machine.inject(CREATE, latency_ms=50)
+        machine.inject(CREATE, latency_ms=100)
         return machine
 
-    def agent_for(self, node: str, machine: Machine, simulated: SimulatedNode, what: str = "agent") -> Process:
-        """An agent of that node, not started."""
+    def agent_for(
+        self, node: str, machine: Machine, simulated: SimulatedNode, directory: Path, what: str = "agent"
+    ) -> Process:
+        """An agent of that node, not started; ``directory`` is where it keeps what survives it."""
         arguments = ["agent", "--node", node, "--namespace", PRODUCT, "--sim", str(machine.store.path)]
-        arguments += ["--state-dir", str(self._directory / node)]
+        arguments += ["--state-dir", str(directory)]
         arguments += ["--pod-resources", str(simulated.root / "pod-resources" / "kubelet.sock")]
         return self._process(f"{what} {node}", lambda: self._agent_kubeconfig(node), arguments)
 
-    def controller(self) -> Process:
-        """A controller, started."""
-        arguments = ["controller", "--namespace", PRODUCT]
-        process = self._process(f"controller {len(self.controllers)}", self._controller_kubeconfig, arguments)
-        self.controllers.append(process)
-        process.start()
-        return process
-
-    def forget_lease(self) -> None:
-        """Free the Lease of a controller that is known to be dead, so that nobody waits until it runs out."""
+    def kill_controller(self) -> None:
+        """SIGKILL the controller, and free its Lease, so that nobody waits until it runs out."""
+        self.controller.kill()
         with suppress(NotFoundError):
             self.person.delete(LEASE, LEASE_NAME, PRODUCT)
+
+    def replace(self, host: Host, *gpus: str, slices: Sequence[Slices] = ()) -> Host:
+        """Register another machine under the name of a node, with a new agent, and with nothing remembered."""
+        host.agent.kill()
+        machine = self.machine(host.name, *gpus, slices=slices)
+        host.simulated.recreate(machine)
+        directory = self._directory / f"{host.name}-new"
+        agent = self.agent_for(host.name, machine, host.simulated, directory, "new agent")
+        found = Host(host.name, machine, host.simulated, agent, directory / JOURNAL)
+        self.hosts[host.name] = found
+        self.start_agent(found)
+        return found
+
+    def start_agent(self, host: Host) -> None:
+        """Start the node's agent as soon as its pod is there: its token is bound to that."""
+        self.until("the agent's pod", lambda: agent_pod(self.person, host.name))
+        host.agent.start()
 
     # -- what people do --
 
@@ -161,12 +176,12 @@ class World:
         """Change fields of the MIGConfig's spec."""
         self.person.patch(MIG_CONFIG, name or self.name, {"spec": spec})
 
-    def pod(self, name: str, host: Host, resource: str, count: int = 1, **labels: str) -> str:
-        """Create a pod on a node that uses ``count`` of a resource like ``mig-3g.40gb``; its name."""
+    def pod(self, name: str, host: Host, *resources: str) -> str:
+        """Create a pod on a node that uses one of each resource like ``mig-3g.40gb``; its name."""
         full = f"{self.name}-{name}"
-        amount = {f"nvidia.com/{resource}": str(count)}
-        container = {"name": "main", "image": "work", "resources": {"limits": amount}}
-        metadata = {"name": full, "labels": {"world": self.name, **labels}, "annotations": {SHUTDOWN_SECONDS: "0.3"}}
+        amounts = {f"nvidia.com/{resource}": "1" for resource in resources}
+        container = {"name": "main", "image": "work", "resources": {"limits": amounts}}
+        metadata = {"name": full, "labels": {"world": self.name}, "annotations": {SHUTDOWN_SECONDS: "0.3"}}
         selector = {"kubernetes.io/hostname": host.name}
         body = {"metadata": metadata, "spec": {"containers": [container], "nodeSelector": selector}}
         self.person.create(POD, body, WORK)
@@ -176,6 +191,10 @@ class World:
         """Wait until these pods run."""
         for pod in pods:
             self.until(f"{pod} to run", partial(self._runs, pod))
+
+    def bound(self, pod: str) -> bool:
+        """Whether the scheduler has given the pod a node."""
+        return bool(self.person.get(POD, pod, WORK)["spec"].get("nodeName"))
 
     def _runs(self, pod: str) -> bool:
         return self.phase(pod) == "Running"
@@ -187,9 +206,9 @@ class World:
         except NotFoundError:
             return "Gone"
 
-    def budget(self, min_available: int, **labels: str) -> None:
-        """A PodDisruptionBudget for pods of this world with these labels; it is in force on return."""
-        selector = {"world": self.name, **labels}
+    def budget(self, min_available: int) -> None:
+        """A PodDisruptionBudget for the pods of this world; it is in force on return."""
+        selector = {"world": self.name}
         body = {
             "apiVersion": "policy/v1",
             "metadata": {"name": self.name},
@@ -229,7 +248,7 @@ class World:
 
     def reason(self, host: Host) -> str:
         """Why the MIGNode is not Ready; ``Ready`` when it is."""
-        return next((str(c["reason"]) for c in self.status(host).get("conditions", ()) if c["type"] == "Ready"), "")
+        return reason(self.status(host))
 
     def pool_reason(self, name: str = "") -> str:
         """The pool in one word: what ``kubectl get migconfig`` calls STATUS."""
@@ -240,35 +259,37 @@ class World:
 
     def labels(self, host: Host) -> dict[str, str]:
         """The node's labels that are ours."""
-        labels = self.node(host)["metadata"]["labels"]
-        return {k.removeprefix("migmanager.io/"): v for k, v in labels.items() if k.startswith("migmanager.io/")}
+        return ours(self.node(host))
 
     def offered(self, host: Host) -> dict[str, int]:
         """What the Node says can be had, without zeros."""
-        allocatable = self.node(host)["status"]["allocatable"]
-        found = {k.removeprefix("nvidia.com/"): int(v) for k, v in allocatable.items() if k.startswith("nvidia.com/")}
-        return {name: count for name, count in found.items() if count}
+        return offered(self.node(host))
 
     def ready(self, name: str = "") -> None:
         """Wait until the pool is Ready."""
         self.until("the pool to be ready", lambda: self.pool_reason(name) == "Ready")
 
-    def finished(self, host: Host, slices: Slices, profile: str = "") -> None:
-        """Wait until the node has exactly these slices, offers and labels them, and nothing of ours is left there."""
+    def finished(self, host: Host, slices: Slices, profile: str = "", **others: int) -> None:
+        """Wait until the node has exactly these slices, offers and labels them, and nothing of ours is left there.
+
+        ``others`` are resources beside them: ``gpu=1``.
+        """
         wanted = dict(slices)
+        resources = {f"mig-{name}": count for name, count in wanted.items()} | others
 
         def true() -> bool:
-            labels, status = self.labels(host), self.status(host)
+            if host.counts() != wanted:
+                return False
+            node = self.node(host)
+            labels = ours(node)
             said = {k.removeprefix("mig-"): int(v) for k, v in labels.items() if k.startswith("mig-")}
-            return (
-                host.counts() == wanted
-                and said == wanted
-                and self.offered(host) == {f"mig-{k}": v for k, v in wanted.items()}
-                and labels.get("state") == "ready"
-                and profile in ("", labels.get("applied-profile"))
-                and status.get("grant", {}).get("state") == "Released"
-                and self.reason(host) == "Ready"
-            )
+            if said != wanted or labels.get("state") != "ready":
+                return False
+            if offered(node) != resources:
+                return False
+            status = self.status(host)
+            free = status.get("grant", {}).get("state") == "Released"
+            return free and reason(status) == "Ready" and profile in ("", labels.get("applied-profile"))
 
         self.until(f"{host.name} to have {wanted}", true)
 
@@ -304,20 +325,16 @@ class World:
         assert pod is not None, f"no agent's pod on {node}"
         return self.plane.access.kubeconfig_for_service_account(PRODUCT, "agent", pod)
 
-    def _controller_kubeconfig(self) -> Path:
-        return self.plane.access.kubeconfig_for_service_account(PRODUCT, "controller")
-
     def _budget_counted(self) -> bool:
         status = self.person.get(POD_DISRUPTION_BUDGET, self.name, WORK).get("status", {})
-        return bool(status.get("expectedPods"))
+        return bool(status.get("disruptionsAllowed"))
 
     def _clean(self) -> None:
-        for process in self.processes:
-            process.kill()
+        for host in self.hosts.values():
+            host.agent.kill()
         for config in self._configs:
             with suppress(NotFoundError):
                 self.person.delete(MIG_CONFIG, config)
-        self.forget_lease()
         self.observer.stop()
         for host in self.hosts.values():
             host.simulated.remove()
@@ -329,3 +346,21 @@ class World:
         with suppress(NotFoundError):
             self.person.delete(POD_DISRUPTION_BUDGET, self.name, WORK)
         self._stack.close()
+
+
+def ours(node: Object) -> dict[str, str]:
+    """The labels of a Node that are ours, without their prefix."""
+    labels = node["metadata"].get("labels") or {}
+    return {k.removeprefix(PREFIX): v for k, v in labels.items() if k.startswith(PREFIX)}
+
+
+def offered(node: Object) -> dict[str, int]:
+    """What a Node says can be had, without zeros."""
+    allocatable = node.get("status", {}).get("allocatable") or {}
+    found = {k.removeprefix("nvidia.com/"): int(v) for k, v in allocatable.items() if k.startswith("nvidia.com/")}
+    return {name: count for name, count in found.items() if count}
+
+
+def reason(status: Mapping[str, Any]) -> str:
+    """Why a MIGNode is not Ready; ``Ready`` when it is."""
+    return next((str(c["reason"]) for c in status.get("conditions", ()) if c["type"] == "Ready"), "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from mig_manager.agent.names import CORDONED, PAUSED
 from mig_manager.kube.kinds import MIG_NODE, NODE
@@ -50,22 +51,28 @@ def releases(asked: Request) -> bool:
 
 def wishes(asked: Request) -> bool:
     """The controller writes a new wish into a MIGNode that is there."""
-    return asked.patches(MIG_NODE.plural) and bool(asked.body.get("spec", {}).get("desired"))
+    return "/spec/desired" in _operations(asked)
 
 
 def grants(asked: Request) -> bool:
     """The controller gives a slot."""
-    return asked.patches(MIG_NODE.plural) and bool((asked.body.get("spec", {}).get("grant") or {}).get("slot"))
+    return bool((_operations(asked).get("/spec/grant") or {}).get("slot"))
 
 
 def revokes(asked: Request) -> bool:
     """The controller takes a grant back."""
-    return asked.patches(MIG_NODE.plural) and bool((asked.body.get("spec", {}).get("grant") or {}).get("revoked"))
+    return "/spec/grant/revoked" in _operations(asked)
 
 
 def leads(asked: Request) -> bool:
     """The controller takes the Lease."""
     return asked.method in ("POST", "PATCH") and "leases" in asked.path.split("/")
+
+
+def _operations(asked: Request) -> dict[str, Any]:
+    """What a JSON patch of a MIGNode sets, by path."""
+    patch = asked.body if asked.patches(MIG_NODE.plural) else []
+    return {operation["path"]: operation.get("value") for operation in patch}
 
 
 def _annotations(asked: Request) -> dict[str, str | None]:

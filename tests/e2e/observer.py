@@ -68,17 +68,23 @@ class NodeView:
 
 @dataclass
 class _Story:
-    """What is known of one node so far. ``promised`` is what it exposed when it was last free of us."""
+    """What is known of one node so far.
+
+    ``promised`` is what it exposed when it was last free of us. ``interrupted``: the Node went, with our cordon on it,
+    while it was being changed, so what was promised is not all there; until a grant is Released for the new one.
+    """
 
     node: NodeView | None = None
     promised: Mapping[str, int] = field(default_factory=dict)
     grant: str = ""
     slices_missing: bool = False
+    interrupted: bool = False
 
     def lacks(self) -> bool:
         """Whether slices that were promised are missing: the agent says so, or has taken the labels back."""
         now = self.node.promises if self.node is not None else {}
-        return self.slices_missing or any(now.get(name, 0) < count for name, count in self.promised.items())
+        taken_back = any(now.get(name, 0) < count for name, count in self.promised.items())
+        return self.slices_missing or self.interrupted or taken_back
 
 
 class Observer:
@@ -135,6 +141,7 @@ def judge_outages(history: Iterable[Event], names: Iterable[str], limit: int) ->
             status = {} if event.deleted else event.body.get("status") or {}
             story.grant = (status.get("grant") or {}).get("state", "")
             story.slices_missing = bool(status.get("slicesMissing"))
+            story.interrupted = story.interrupted and story.grant != "Released"
         elif event.kind is NODE:
             _follow(event, story, out)
             most = max(most, len(out))
@@ -145,6 +152,7 @@ def judge_outages(history: Iterable[Event], names: Iterable[str], limit: int) ->
 def _follow(event: Event, story: _Story, out: set[str]) -> None:
     """One event of a Node: is it taken out by us from now on, or no more?"""
     if event.deleted:
+        story.interrupted = story.node is not None and story.node.paused
         story.node, story.promised = None, {}
         out.discard(event.name)
         return

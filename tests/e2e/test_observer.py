@@ -46,6 +46,10 @@ def ours(name: str, **said: Any) -> Event:  # noqa: ANN401 - what node() takes
     return node(name, cordoned_by=MANAGER, noted=True, **said)
 
 
+def gone(name: str) -> Event:
+    return Event(next(_versions), NODE, deleted=True, body={"metadata": {"name": name, "uid": name}})
+
+
 def mignode(name: str, state: str, *, missing: bool = False) -> Event:
     status = {"grant": {"state": state}, "slicesMissing": missing}
     return Event(next(_versions), MIG_NODE, deleted=False, body={"metadata": {"name": name}, "status": status})
@@ -90,6 +94,9 @@ def test_one_node_after_the_other() -> None:
         pytest.param([node("n2", cordoned_by=PERSON)], id="cordoned by a person"),
         pytest.param([node("n2"), mignode("n2", "Released", missing=True)], id="slices missing"),
         pytest.param([node("n2"), node("n2", slices=1)], id="labels taken back"),
+        pytest.param(
+            [node("n2", ready=False), ours("n2", paused=True), gone("n2"), node("n2")], id="created again in mid-flight"
+        ),
     ],
 )
 def test_unavailable_anyway(before: list[Event]) -> None:

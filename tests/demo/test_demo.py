@@ -84,7 +84,7 @@ def test_demo_tells_its_story_and_leaves_nothing(scratch: Path) -> None:
         assert column in words
     assert "nvidia.com/mig-3g.40gb: 8" in words
     assert "migmanager.io/mig-1g.10gb=16" in words
-    ours = [line for line in done.stdout.splitlines() if not re.match(r"NAME|(\S+ +){3}", line)]
+    ours = [line for line in done.stdout.splitlines() if line.startswith(("$", "✓", "──", " "))]
     assert [] == [line for line in ours if len(line) > 100]
     assert "\x1b" not in done.stdout
     assert without_ages(transcript()) <= without_ages(done.stdout)
@@ -128,3 +128,16 @@ def test_make_targets_of_the_readme_run_the_demo() -> None:
         words = ["/usr/bin/env", "make", "--dry-run", "demo", *arguments]
         done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True)
         assert done.stdout.rstrip().endswith(command)
+
+
+def test_demo_says_what_it_lacks(tmp_path: Path) -> None:
+    """With an API server alone there would be no pods: that is said at once, in one line."""
+    for name in ("etcd", "kube-apiserver"):
+        (tmp_path / name).write_text("#!/bin/sh\n")
+        (tmp_path / name).chmod(0o755)
+    environ = {**os.environ, "KUBEBUILDER_ASSETS": str(tmp_path)}
+    done = subprocess.run(COMMAND, env=environ, capture_output=True, text=True, check=False, timeout=LIMIT_S)
+    assert (1, "") == (done.returncode, done.stdout)
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("error: starting the demo: no kube-controller-manager:")
+    assert "unset $KUBEBUILDER_ASSETS" in line

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import shutil
+import sys
 import threading
+from pathlib import Path
 
 from mig_manager.sim.controlplane import progress
 from mig_manager.sim.controlplane.errors import ControlPlaneError
-from mig_manager.sim.controlplane.programs import find
+from mig_manager.sim.controlplane.programs import ASSETS_VARIABLE, find
 from mig_manager.sim.demo import scene
 from mig_manager.sim.demo.errors import DemoError
 from mig_manager.sim.demo.screen import Screen
@@ -23,6 +25,9 @@ def run(*, story: bool, keep: bool) -> None:
     """
     with progress.shown() as report:
         programs = find(report)
+    if programs.missing_features:
+        lack = programs.missing_features[0]
+        raise DemoError(f"starting the demo: {lack}; unset ${ASSETS_VARIABLE}, so that all programs are built")
     screen = Screen()
     with Stage(programs) as stage:
         try:
@@ -58,17 +63,18 @@ def _set_up(stage: Stage, screen: Screen) -> None:
 
 def _keep(stage: Stage, screen: Screen, *, applied: bool) -> None:
     """Say how to go on by hand, and wait for Ctrl-C."""
-    kubectl = "kubectl" if shutil.which("kubectl") else str(stage.kubectl_path)
     ended = threading.Event()
     try:
-        _say_how(stage, screen, kubectl, applied=applied)
+        _say_how(stage, screen, applied=applied)
         while not ended.wait(1):
             stage.check()
     except KeyboardInterrupt:
         return
 
 
-def _say_how(stage: Stage, screen: Screen, kubectl: str, *, applied: bool) -> None:
+def _say_how(stage: Stage, screen: Screen, *, applied: bool) -> None:
+    kubectl = _command("kubectl", stage.kubectl_path)
+    ours = _command("mig-manager", Path(sys.executable).parent / "mig-manager")
     screen.act("Go on by hand, in another terminal")
     screen.say(f"export KUBECONFIG={stage.kubeconfig}")
     if not applied:
@@ -76,6 +82,12 @@ def _say_how(stage: Stage, screen: Screen, kubectl: str, *, applied: bool) -> No
     screen.say(f"{kubectl} get migconfig,mignode")
     screen.say(f"{kubectl} label node a100-2 --overwrite migmanager.io/profile=all-1g.10gb")
     screen.say(f"{kubectl} edit migconfig pool")
-    screen.say(f"mig-manager inspect --sim {stage.directory / 'a100-1.sim'}")
+    screen.say(f"{ours} inspect --sim {stage.directory / 'a100-1.sim'}")
+    screen.say(f"{ours} sim reboot {stage.directory / 'h100-1.sim'}    # its agent looks every half minute")
     screen.say(f"logs, as long as this runs: {stage.directory}/*.log")
     screen.say("Ctrl-C ends it and removes everything.")
+
+
+def _command(name: str, path: Path) -> str:
+    """How to call a program: by its name where that is enough."""
+    return name if shutil.which(name) else str(path)

@@ -148,7 +148,7 @@ class Story:
         self._screen.command(f"kubectl {' '.join(arguments)}", self._stage.kubectl(*arguments))
 
     def _show_pods(self) -> None:
-        columns = "POD:.metadata.name,NODE:.spec.nodeName,PHASE:.status.phase"
+        columns = "POD:.metadata.name,NODE:.spec.nodeName"
         self._show("get", "pods", "-n", scene.NAMESPACE, "-o", f"custom-columns={columns}")
 
     def _show_node(self, node: str) -> None:

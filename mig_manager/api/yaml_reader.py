@@ -17,6 +17,15 @@ if TYPE_CHECKING:
 
 _TEXT = "tag:yaml.org,2002:str"
 _MERGE = "tag:yaml.org,2002:merge"
+_DATE = "tag:yaml.org,2002:timestamp"
+_PLAIN = frozenset(
+    f"tag:yaml.org,2002:{kind}" for kind in ("str", "int", "float", "bool", "null", "merge", "map", "seq")
+)
+"""What JSON has too; sets and bytes have no place in an object of Kubernetes."""
+
+_DEEPEST = 100
+_MOST_ALIASED = 100_000
+"""How many values the aliases of a document may add: a few lines of them can stand for billions."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +53,11 @@ def read_documents(text: str) -> Iterator[Document]:
     try:
         while loader.check_node():
             root = loader.get_node()
-            _check_keys(root, set(), set())
-            value = loader.construct_document(root)
+            sizes: dict[int, int] = {}
+            added = _check(root, sizes, set()) - len(sizes)
+            if added > _MOST_ALIASED:
+                raise LayoutError("InvalidYAML", f"aliases stand for {added} more values", "write out what is needed")
+            value = _construct(loader, root)
             if value is not None:
                 yield Document(value, root)
     except yaml.MarkedYAMLError as error:
@@ -58,25 +70,44 @@ def read_documents(text: str) -> Iterator[Document]:
         loader.dispose()
 
 
-def _check_keys(node: yaml.Node, done: set[int], around: set[int]) -> None:
-    """Look at every mapping below ``node`` before merge keys are resolved, when equal keys are still two."""
+def _construct(loader: Any, root: yaml.Node) -> Any:  # noqa: ANN401 - whatever the document holds
+    try:
+        return loader.construct_document(root)
+    except (ValueError, LookupError) as error:  # an explicit tag that does not fit, or thousands of digits
+        raise LayoutError("InvalidYAML", f"a value cannot be read: {error}") from None
+
+
+def _check(node: yaml.Node, sizes: dict[int, int], around: set[int]) -> int:
+    """How many values ``node`` stands for, aliases written out; ``sizes`` remembers that by node.
+
+    Every mapping is looked at before merge keys are resolved, when equal keys are still two.
+    """
     import yaml
 
     if id(node) in around:
         raise LayoutError("InvalidYAML", f"line {_number(node)}: this refers to itself", "write it out")
-    if id(node) in done or not isinstance(node, (yaml.MappingNode, yaml.SequenceNode)):
-        return
-    done.add(id(node))
+    if len(around) > _DEEPEST:
+        raise LayoutError("InvalidYAML", f"line {_number(node)}: more than {_DEEPEST} levels deep")
+    if id(node) in sizes:
+        return sizes[id(node)]
+    if node.tag == _DATE:
+        node.tag = _TEXT  # the readers of Kubernetes know no dates
+    if node.tag not in _PLAIN:
+        raise LayoutError(
+            "InvalidYAML", f"line {_number(node)}: the tag {node.tag} has no meaning here", "leave it out"
+        )
     inside = around | {id(node)}
+    size = 1
     if isinstance(node, yaml.SequenceNode):
-        for item in node.value:
-            _check_keys(item, done, inside)
-        return
-    seen: dict[str, int] = {}
-    for key, item in node.value:
-        if key.tag != _MERGE:
-            _check_key(key, seen)
-        _check_keys(item, done, inside)
+        size += sum(_check(item, sizes, inside) for item in node.value)
+    elif isinstance(node, yaml.MappingNode):
+        seen: dict[str, int] = {}
+        for key, item in node.value:
+            if key.tag != _MERGE:
+                _check_key(key, seen)
+            size += _check(item, sizes, inside)
+    sizes[id(node)] = size
+    return size
 
 
 def _check_key(key: yaml.Node, seen: dict[str, int]) -> None:

@@ -15,6 +15,7 @@ CHANGES = 4
 IN_USE = 5
 INTERRUPTED = 130
 
+_LONGEST_MESSAGE = 2000  # characters; a value that is quoted can be a whole file
 _LIBRARY_NOT_FOUND = 12  # NVML_ERROR_LIBRARY_NOT_FOUND in nvml.h
 
 EXIT_CODES = """\b
@@ -35,6 +36,13 @@ class CommandError(click.ClickException):
         self.code = code
 
 
+def say_error(message: str) -> None:
+    """Print an error as one line that no terminal misreads, whatever it quotes."""
+    line = "".join(c if c.isprintable() else repr(c)[1:-1] for c in " ".join(message.split()))
+    shown = line if len(line) <= _LONGEST_MESSAGE else f"{line[:_LONGEST_MESSAGE]}..."
+    click.echo(f"error: {shown}", err=True)
+
+
 @contextmanager
 def bad_input(where: str = "") -> Iterator[None]:
     """Errors about what the user wrote, or about a file that was named, end the command with BAD_INPUT.
@@ -44,12 +52,14 @@ def bad_input(where: str = "") -> Iterator[None]:
     from mig_manager.geometry.errors import LayoutError
     from mig_manager.sim.model.state import MachineError
 
-    prefix = f"{where}: " if where else ""
     try:
         yield
     except (LayoutError, MachineError) as error:
-        raise CommandError(f"{prefix}{error}", BAD_INPUT) from error
+        said = str(error)  # errors in a file name it, with the line
+        prefix = f"{where}: " if where and not said.startswith(f"{where}:") else ""
+        raise CommandError(f"{prefix}{said}", BAD_INPUT) from error
     except UnicodeDecodeError as error:
+        prefix = f"{where}: " if where else ""
         raise CommandError(f"{prefix}not a text file; give it a YAML or JSON file in UTF-8", BAD_INPUT) from error
     except OSError as error:
         raise CommandError(f"{error.filename or where}: {error.strerror}", BAD_INPUT) from error

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 import click
 
-from mig_manager.cli.exits import BAD_INPUT, FAILED, INTERRUPTED, OK, CommandError
+from mig_manager.cli.exits import BAD_INPUT, FAILED, INTERRUPTED, OK, CommandError, say_error
 
 
 class LazyGroup(click.Group):
@@ -79,14 +79,14 @@ class Program(LazyGroup):
             if isinstance(error, click.exceptions.NoArgsIsHelpError):
                 click.echo(error.format_message(), err=True)
             else:
-                _say(_usage_message(error))
+                say_error(_usage_message(error))
         except CommandError as error:
-            _say(error.message)
+            say_error(error.message)
             code = error.code
         except click.ClickException as error:
-            _say(error.format_message())
+            say_error(error.format_message())
         except (click.Abort, KeyboardInterrupt):
-            _say("interrupted")
+            say_error("interrupted")
             code = INTERRUPTED
         except OSError as error:
             if error.errno != errno.EPIPE:
@@ -101,8 +101,3 @@ def _usage_message(error: click.UsageError) -> str:
     """Click's message with a hint where it has none."""
     message = error.format_message().rstrip(".")
     return message if ";" in message or error.ctx is None else f"{message}; see {error.ctx.command_path} --help"
-
-
-def _say(message: str) -> None:
-    """One line, whatever the message looks like."""
-    click.echo(f"error: {' '.join(message.split())}", err=True)

@@ -173,6 +173,6 @@ def _exported(state: str) -> View:
     from mig_manager.cli.state_document import parse_machine
 
     source = "standard input" if state == "-" else state
-    with bad_input():
+    with bad_input(source):
         text = sys.stdin.read() if state == "-" else Path(state).read_text(encoding="utf-8")
         return View(*parse_machine(text, source))

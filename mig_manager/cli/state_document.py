@@ -59,9 +59,11 @@ def parse_machine(text: str, source: str) -> tuple[tuple[Card, ...], Holders]:
     """Read the text of a document, JSON or YAML; LayoutError (InvalidYAML, InvalidState) naming ``source``."""
     try:
         # JSON first: it writes a character outside the basic plane as two escapes, which YAML does not join.
-        return read_machine(json.loads(text), source)
-    except json.JSONDecodeError:
-        pass
+        document = json.loads(text)
+    except (ValueError, RecursionError):
+        pass  # YAML has a better word for what is wrong, if it is not YAML
+    else:
+        return read_machine(document, source)
     try:
         documents = [document.value for document in read_documents(text)]
     except LayoutError as error:
@@ -184,13 +186,13 @@ def _read_profile(node: Node, units: int) -> GpuInstanceProfile:
         id=node.field("id").number(),
         constant=node.field("constant").number(),
         name=_read_name(node.field("name")),
-        slice_count=node.field("slices").number(least=1),
-        instance_count=node.field("count").number(least=1),
+        slice_count=node.field("slices").number(least=1, most=units),
+        instance_count=node.field("count").number(least=1, most=units),
         placements=tuple(Placement(start, size) for start in starts),
         memory_mib=node.field("memoryMiB").optional_number(),
         multiprocessors=node.field("multiprocessors").optional_number(),
         engines=Engines(*engines),
-        compute=tuple(_read_compute_profile(c) for c in node.field("compute").items()),
+        compute=tuple(_read_compute_profile(c, units) for c in node.field("compute").items()),
     )
 
 
@@ -199,13 +201,14 @@ def _read_name(node: Node) -> SliceName:
         return SliceName.parse(node.text())
 
 
-def _read_compute_profile(node: Node) -> ComputeProfile:
-    slices = node.field("slices").number(least=1)
+def _read_compute_profile(node: Node, units: int) -> ComputeProfile:
+    slices = node.field("slices").number(least=1, most=units)
+    starts = [start.number(most=units - slices) for start in node.field("starts").items()]
     return ComputeProfile(
         id=node.field("id").number(),
         slice_count=slices,
-        instance_count=node.field("count").number(least=1),
-        placements=tuple(Placement(start.number(), slices) for start in node.field("starts").items()),
+        instance_count=node.field("count").number(least=1, most=units),
+        placements=tuple(Placement(start, slices) for start in starts),
         multiprocessors=node.field("multiprocessors").optional_number(),
     )
 
@@ -257,7 +260,10 @@ def _read_instance(node: Node, table: ProfileTable | None) -> GpuInstance:
         compute=tuple(
             ComputeInstance(
                 c.field("id").number(),
-                Placement(c.field("start").number(), c.field("size").number(least=1)),
+                Placement(
+                    c.field("start").number(most=profile.slice_count - 1),
+                    c.field("size").number(least=1, most=profile.slice_count),
+                ),
                 c.field("uuid").text(),
             )
             for c in node.field("compute").items()

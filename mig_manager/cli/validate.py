@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mig_manager.cli.exits import BAD_INPUT, OK, bad_input
+from mig_manager.cli.exits import BAD_INPUT, OK, bad_input, say_error
 from mig_manager.cli.output import output_option, print_document
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def _layout(name: str, layout: Layout) -> dict[str, Any]:
 
 def _print(report: dict[str, Any]) -> None:
     for problem in report["problems"]:
-        click.echo(f"error: {problem['message']}", err=True)
+        say_error(problem["message"])
     if report["problems"]:
         return
     click.echo(f"{report['file']}: valid")

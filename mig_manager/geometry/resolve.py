@@ -118,9 +118,7 @@ def _wanted(request: SliceRequest, profile: GpuInstanceProfile) -> Wanted:
             f"{profile} cannot start at {request.start}",
             f"it can start at {_list(p.start for p in profile.placements)}",
         )
-    if request.compute is None:
-        return Wanted(profile.id, (profile.slice_count,), request.start)
-    widths = tuple(sorted(request.compute, reverse=True))
+    widths = (profile.slice_count,) if request.compute is None else tuple(sorted(request.compute, reverse=True))
     for width in widths:
         _check_width(width, profile)
     if place_compute(profile.compute, widths) is None:

@@ -61,7 +61,7 @@ class Journal:
             raise JournalError(f"reading {self.path}: {error}") from error
         try:
             return _decode(json.loads(text))
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise JournalError(
                 f"reading {self.path}: {error}; it may hold an unfinished change: "
                 "compare the cards with what you expect, then move the file away"

@@ -12,6 +12,12 @@ from mig_manager.geometry.errors import LayoutError
 from mig_manager.geometry.layout import GpuEntry, Layout, MigMode, SliceRequest
 from mig_manager.geometry.names import SliceName
 
+ALIASES = "\n".join(
+    [
+        "a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]",
+        *(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 6)),
+    ]
+)
 CONFIG = """\
 apiVersion: migmanager.io/v1alpha1
 kind: MIGConfig
@@ -196,7 +202,12 @@ def test_from_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
         ("a: &a [*a]\n", "x.yaml: line 1: this refers to itself; write it out"),
         ("a: *b\n", "x.yaml: line 1: found undefined alias"),
         ("a: \x01\n", "x.yaml: unacceptable character"),
-        ("a: !secret x\n", "x.yaml: line 1: could not determine a constructor for the tag '!secret'"),
+        ("a: !secret x\n", "x.yaml: line 1: the tag !secret has no meaning here; leave it out"),
+        ("a: !!set {b, c}\n", "x.yaml: line 1: the tag tag:yaml.org,2002:set has no meaning here"),
+        ("a: !!int b\n", "x.yaml: a value cannot be read: invalid literal"),
+        (f"a: {'9' * 5000}\n", "x.yaml: a value cannot be read: Exceeds the limit"),
+        (f"a: {'[' * 200}{']' * 200}\n", "x.yaml: line 1: more than 100 levels deep"),
+        (ALIASES, "x.yaml: aliases stand for 1234550 more values; write out what is needed"),
     ],
 )
 def test_errors(text: str, line: str) -> None:
@@ -204,6 +215,12 @@ def test_errors(text: str, line: str) -> None:
     assert str(error_of(text)).startswith(line)
     assert "\n" not in str(error_of(text))
     assert line in str(problems(text, "x.yaml")[0])
+
+
+def test_a_date_is_text() -> None:
+    """A name or description that looks like a date is what it looks like, as for Kubernetes; even an impossible one."""
+    text = "name: 2026-01-02\ndescription: 2026-13-45\ngpus:\n- slices: [{slice: 1g}]\n"
+    assert "2026-01-02" == parse_file(text, "x.yaml").default_profile
 
 
 def test_merged_keys_are_not_doubles() -> None:

@@ -139,6 +139,13 @@ def damaged(change: str, value: object) -> dict[str, Any]:
         ("profileTables.A100-SXM4-80GB.profiles.0.name", "x" * 80, "is not a slice name"),
         ("profileTables.A100-SXM4-80GB.profiles.0.starts", [8], "starts[0]: 8 is not a whole number from 0 to 7"),
         ("profileTables.A100-SXM4-80GB.profiles.0.engines", [], "five engines: copy, decoder, encoder, jpeg, ofa"),
+        ("profileTables.A100-SXM4-80GB.profiles.0.count", 10**9, "count: 1000000000 is not a whole number from 1 to 8"),
+        (
+            "profileTables.A100-SXM4-80GB.profiles.0.compute.0.starts",
+            [10**12],
+            "compute[0].starts[0]: 1000000000000 is not a whole number from 0 to 7",
+        ),
+        ("gpus.0.slices.0.compute.0.size", 10**12, "size: 1000000000000 is not a whole number from 1 to"),
         ("profileTables.A100-SXM4-80GB.profiles.0.id", 20, "two profiles have the same id"),
     ],
 )
@@ -149,6 +156,18 @@ def test_damaged_documents(change: str, value: object, message: str) -> None:
 
     assert message in str(caught.value)
     assert "InvalidState" == caught.value.reason
+
+
+def test_a_table_without_compute_instances_gives_a_reason() -> None:
+    """What a damaged or unread table does not offer is not feasible, with a reason, and no crash."""
+    state = damaged("kind", "MachineState")
+    for profile in state["profileTables"]["A100-SXM4-80GB"]["profiles"]:
+        profile["compute"] = []
+
+    result = run("plan", "--from", "-", "--profile", "all-1g", stdin=json.dumps(state))
+
+    assert 3 == result.exit_code
+    assert "a 1g.10gb has no compute instance of 1 slices" in " ".join(result.stdout.split())
 
 
 def test_overlapping_slices_and_equal_cards() -> None:

@@ -214,6 +214,36 @@ def test_bad_input(arguments: tuple[str, ...], tmp_path: Path) -> None:
     assert before == files(tmp_path)
 
 
+@pytest.mark.parametrize("content", ["[" * 100_000, '{"kind": ' + "9" * 5000 + "}"])
+@pytest.mark.parametrize("arguments", [("inspect", "--from"), ("inspect", "--sim"), ("validate",)])
+def test_documents_that_overwhelm_a_parser(arguments: tuple[str, ...], content: str, tmp_path: Path) -> None:
+    """However deep or long, it is bad input of one line that names the file."""
+    file = tmp_path / "x.json"
+    file.write_text(content, encoding="utf-8")
+
+    result = run(*arguments, str(file))
+
+    assert 2 == result.exit_code
+    assert 1 == len(result.stderr.splitlines())
+    assert result.stderr.startswith(f"error: {file}: ")
+    assert 1 == result.stderr.count(str(file))
+
+
+@pytest.mark.parametrize("arguments", [("validate",), ("plan", "--gpu", "A30", "-f")])
+def test_errors_are_short_and_print_no_control_characters(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    """What a file holds cannot move the cursor or fill the screen, and the file is named once."""
+    file = tmp_path / "x.yaml"
+    file.write_text(f'version: v1\nmig-configs: {{"\\e[2J": [{"x" * 9000}]}}\n', encoding="utf-8")
+
+    result = run(*arguments, str(file))
+
+    assert 2 == result.exit_code
+    assert "\\x1b[2J" in result.stderr
+    assert "\x1b" not in result.stderr
+    assert len(result.stderr) < 2100
+    assert 1 == result.stderr.count(str(file))
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_script(shell: str) -> None:
     """The script is for the program's own name."""

@@ -179,7 +179,7 @@ def decode(text: str) -> MachineState:
     try:
         document = json.loads(text)
         schema = document["schema"]
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise MachineError("this is not the state of a simulated machine", "create it anew") from error
     if schema != SCHEMA:
         raise MachineError(f"schema {schema} is not {SCHEMA}", "another version wrote it; create it anew")

@@ -74,20 +74,26 @@ def _cannot_go_on(ctx: Context) -> Verdict | None:  # noqa: PLR0911 - a list of 
     if hold.state == "Repairing" and not ctx.unavailable:
         return Verdict("Aborted", "NodeCameBack", "the node is available again, and no slot is held for it")
     if hold.id == grant.id:
-        return _not_as_granted(ctx, grant, hold, work)
+        return _not_as_granted(ctx, grant, work) or _timed_out(ctx, grant, hold)
     # Another grant is to be taken up: whatever is left of the former one is judged under that.
     if hold.state == "Held" and not grant.slot:
         return Verdict("Aborted", "GrantReplaced", f"grant {grant.id} gives no slot", retry=False)
-    return None
+    # Where that cannot be done yet, the node must not stay cordoned for ever.
+    return _timed_out(ctx, grant, hold)
 
 
-def _not_as_granted(ctx: Context, grant: Grant, hold: GrantStatus, work: Plan) -> Verdict | None:
+def _not_as_granted(ctx: Context, grant: Grant, work: Plan) -> Verdict | None:
     """What the grant itself does not allow, or somebody who stepped in."""
     if ctx.uncordoned:
         return Verdict("Aborted", "Uncordoned", "somebody uncordoned the node while it was being drained")
     limit = Impact(grant.max_impact)
     if not impact_of(work).allowed_by(limit):
         return Verdict("Aborted", "ImpactNotAllowed", f"it takes {impact_of(work)}, and maxImpact is {limit}")
+    return None
+
+
+def _timed_out(ctx: Context, grant: Grant, hold: GrantStatus) -> Verdict | None:
+    """Whether the node has been taken out for longer than a drain may last."""
     if hold.since is not None and (ctx.now - hold.since).total_seconds() > grant.drain.timeout_s:
         said = ctx.ready_message or "what is in the way did not go in time"
         return Verdict("Aborted", "DrainTimeout", f"given up after {grant.drain.timeout_s} s: {said}")

@@ -672,6 +672,21 @@ def test_failed_creation_is_rolled_back(world: Make) -> None:
     w.assert_clean()
 
 
+def test_rollback_never_leaves_the_cards_for_somebody_to_look_at(world: Make) -> None:
+    """With rollback Never a failed change stays as it is, the node says so, and it is tried again later."""
+    w = granted(world, rollback="Never")
+    w.machine.inject(CREATE, code=NvmlCode.INSUFFICIENT_RESOURCES, calls=[1])
+    before = w.shape()
+    w.settle(6)
+    state = w.grant_status
+    assert ("Released", "Failed", "ApplyFailed") == (state["state"], state["result"], state["reason"])
+    assert before != w.shape()
+    assert w.status["slicesMissing"]
+    w.assert_clean()
+    w.clock.sleep(60)
+    assert "release: Done" == w.settle()[-1]
+
+
 def test_failed_rollback_is_tried_again_without_a_slot(world: Make) -> None:
     """When going back fails too nothing is promised, and the standing grant repairs the node when its time has come."""
     w = granted(world)
@@ -713,6 +728,23 @@ def test_process_that_comes_while_draining(world: Make) -> None:
     assert "drain: InUse" in ended
     assert "stand_down: DrainTimeout" in ended
     assert [4_190_000] == [c.pid for c in w.machine.card(0).clients]
+    w.assert_clean()
+
+
+def test_new_grant_that_cannot_be_taken_up_while_held(world: Make) -> None:
+    """A node that is held while the next grant meets an obstacle is given back when the drain's time is over."""
+    w = granted(world)
+    w.pod("goes", "nvidia.com/mig-2g.20gb", labels={"app": "guarded"})
+    w.budget({"app": "guarded"})
+    advance(w, "drain")
+    w.machine.hold(0, start=0, pid=4_190_000)
+    w.want(every("2g", "3g", "1g+me"), profile="q")
+    w.grant(drain={"timeoutSeconds": 30, "onTimeout": "Abort"})
+    ended = w.settle(20, seconds=5)
+    assert "take_up: InUse" == ended[0]
+    assert "stand_down: DrainTimeout" in ended
+    assert ("Released", 1) == (w.grant_status["state"], w.grant_status["id"])
+    assert "take_up: InUse" == ended[-1]
     w.assert_clean()
 
 

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from mig_manager.agent.identity import Cordon
-from mig_manager.api.mignode_status import GrantStatus
 from mig_manager.geometry.state import Card
 from mig_manager.gpu.journal import Record, Targets
 from mig_manager.planner.target import CardTarget, difference, target_of
@@ -25,16 +24,16 @@ def promised(record: Record) -> Targets:
     return {**origin, **record.last_good}
 
 
-def lacks_slices(cards: Iterable[Card], record: Record, grant: GrantStatus | None) -> bool:
+def lacks_slices(cards: Iterable[Card], record: Record, *, failed: bool) -> bool:
     """Whether slices that were promised are missing.
 
     Counts matter, not places: pods ask for a resource. A card that is gone lacks everything. After a change that
-    failed, and could not be taken back either, nobody promises anything, and the node counts as lacking.
+    ``failed``, and could not be taken back either, nobody promises anything, and the node counts as lacking.
     """
     there = {card.uuid: card for card in cards}
     wanted = promised(record)
     if not wanted:
-        return grant is not None and grant.result == "Failed"
+        return failed
     return any(uuid not in there or _lacking(there[uuid], target) for uuid, target in wanted.items())
 
 

@@ -217,7 +217,10 @@ class Context:
         """Whether slices that were promised are missing; in the middle of a change they are."""
         if self.driver_error is not None:
             return False
-        return half_done(self.cards, self.record) or lacks_slices(self.cards, self.record, self.status.grant)
+        grant = self.draft.grant or self.status.grant
+        # The next claim forgets the result; what was reported of the slices stays until something is promised again.
+        failed = self.status.slices_missing or (grant is not None and grant.result == "Failed")
+        return half_done(self.cards, self.record) or lacks_slices(self.cards, self.record, failed=failed)
 
     @property
     def unavailable(self) -> bool:

@@ -6,36 +6,20 @@ The only module here that imports kopf. A handler decides nothing: it rings the 
 from __future__ import annotations
 
 import logging
-import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import kopf
 
 from mig_manager.agent.worker import Worker
+from mig_manager.kube.backoff import EndlessBackoffs
 from mig_manager.kube.client import KubernetesCluster
 from mig_manager.kube.kinds import GROUP, MIG_NODE
 
 MANAGER = "mig-manager-agent"
 RESOURCE = (MIG_NODE.group, MIG_NODE.version, MIG_NODE.plural)
 CRD_KIND = ("apiextensions.k8s.io", "v1", "customresourcedefinitions")
-LONGEST_BACKOFF_S = 60.0
-
-
-class EndlessBackoffs:
-    """Jittered waits between attempts to watch, growing to a minute and never ending.
-
-    kopf's own are finite, and after the last one the process ends: a minute without an API server would restart every
-    agent of the fleet at the same time.
-    """
-
-    def __iter__(self) -> Iterator[float]:
-        """Begin with a short wait."""
-        wait_s = 1.0
-        while True:
-            yield random.uniform(0.5, 1.0) * wait_s  # noqa: S311 - jitter
-            wait_s = min(LONGEST_BACKOFF_S, wait_s * 2)
 
 
 class Bell:

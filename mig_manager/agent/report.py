@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from mig_manager.agent.context import Context
 from mig_manager.agent.devices import counts as device_counts
@@ -15,8 +13,9 @@ from mig_manager.agent.outcome import shortened
 from mig_manager.agent.planning import counts, impact_of
 from mig_manager.agent.reconciler import Ending
 from mig_manager.agent.results import Done
-from mig_manager.api.conditions import Condition, ConditionValue
+from mig_manager.api.conditions import Condition, ConditionValue, carried_over
 from mig_manager.api.mignode_status import GpuStatus, MIGNodeStatus, Mode, PlanStatus, Summary
+from mig_manager.api.patch import merge_patch
 from mig_manager.geometry.state import Card, GpuInstance
 from mig_manager.kube.kinds import MIG_NODE
 from mig_manager.planner.plan import Plan
@@ -37,7 +36,7 @@ def write_status(ctx: Context, ending: Ending) -> MIGNodeStatus | None:
     if ctx.mignode is None or ctx.raw_mignode is None:
         return None
     after = status_of(ctx, ending)
-    patch = merge_difference(ctx.raw_mignode.get("status") or {}, after.to_dict())
+    patch = merge_patch(ctx.raw_mignode.get("status") or {}, after.to_dict())
     if patch:
         body = {"metadata": {"uid": ctx.mignode.uid}, "status": patch}
         ctx.ports.cluster.patch(MIG_NODE, ctx.mignode.name, body, subresource="status")
@@ -69,20 +68,6 @@ def status_of(ctx: Context, ending: Ending) -> MIGNodeStatus:
         slices_missing=ctx.lacking,
         resources=device_counts(d for d in exposed(ctx) if d.name is not None),
     )
-
-
-def merge_difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
-    """The merge patch (RFC 7386) from one JSON object to the other."""
-    patch: dict[str, Any] = {key: None for key in before if key not in after}
-    for key, value in after.items():
-        old = before.get(key)
-        if isinstance(old, Mapping) and isinstance(value, Mapping):
-            inner = merge_difference(old, value)
-            if inner:
-                patch[key] = inner
-        elif key not in before or old != value:
-            patch[key] = value
-    return patch
 
 
 def gpu_status(card: Card) -> GpuStatus:
@@ -154,20 +139,17 @@ def _conditions(ctx: Context, ending: Ending) -> tuple[Condition, ...]:
     grant = ctx.draft.grant or ctx.status.grant
     broken = grant is not None and grant.state == "Released" and grant.result in ("Failed", "RolledBack")
     if broken and grant is not None and not ready:
-        degraded = ("True", grant.reason, grant.message)
+        degraded: tuple[ConditionValue, str, str] = ("True", grant.reason, grant.message)
     elif reason in NOT_EXPOSED:
         degraded = ("True", reason, message)
     else:
         degraded = ("False", "AsExpected", "")
-    said: dict[str, tuple[Any, str, str]] = {
+    said: dict[str, tuple[ConditionValue, str, str]] = {
         "Ready": ("True" if ready else "False", reason or "Unknown", message),
         "Degraded": degraded,
     }
-    return tuple(_condition(ctx, kind, *words) for kind, words in said.items())
-
-
-def _condition(ctx: Context, kind: str, status: ConditionValue, reason: str, message: str) -> Condition:
-    before = next((c for c in ctx.status.conditions if c.type == kind), None)
-    since = before.since if before is not None and before.status == status else ctx.now
     generation = ctx.mignode.generation if ctx.mignode else 0
-    return Condition(kind, status, reason, shortened(message), since, generation)
+    now = [
+        Condition(kind, status, why, shortened(text), ctx.now, generation) for kind, (status, why, text) in said.items()
+    ]
+    return carried_over(ctx.status.conditions, now)

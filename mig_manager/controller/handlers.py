@@ -7,9 +7,7 @@ retried by kopf: its own state would be annotations on objects of others, and it
 from __future__ import annotations
 
 import logging
-import random
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +17,7 @@ from mig_manager.controller.lease import new_identity
 from mig_manager.controller.process import Process
 from mig_manager.controller.settings import Settings
 from mig_manager.controller.store import Table, key_of, version_of
+from mig_manager.kube.backoff import EndlessBackoffs
 from mig_manager.kube.client import KubernetesCluster
 from mig_manager.kube.kinds import GROUP, MIG_CONFIG, MIG_NODE, NODE, POD, Kind
 
@@ -26,25 +25,9 @@ MANAGER = "mig-manager-controller"
 CRD_KIND = ("apiextensions.k8s.io", "v1", "customresourcedefinitions")
 
 PAGE_SIZE = 500
-LONGEST_BACKOFF_S = 60.0
 
 QUIET_LOGGERS = ("kopf.objects", "kopf.activities.probe", "aiohttp.access")
 """They say something at every event or probe; silence is what an idle controller should log."""
-
-
-class EndlessBackoffs:
-    """Jittered waits between attempts to watch, growing to a minute and never ending.
-
-    kopf's own are finite, and after the last one the process ends: a minute without an API server would restart every
-    operator of a cluster at the same time.
-    """
-
-    def __iter__(self) -> Iterator[float]:
-        """Begin with a short wait."""
-        wait_s = 1.0
-        while True:
-            yield random.uniform(0.5, 1.0) * wait_s  # noqa: S311 - jitter
-            wait_s = min(LONGEST_BACKOFF_S, wait_s * 2)
 
 
 def configure(kopf_settings: kopf.OperatorSettings, settings: Settings) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
-from mig_manager.api.conditions import Condition, ConditionValue
+from mig_manager.api.conditions import Condition, ConditionValue, carried_over
 from mig_manager.api.migconfig import MIGConfig
 from mig_manager.controller.records import ConfigRecord
 from mig_manager.controller.views import NOT_RESPONDING, PATIENCE_S, View
@@ -90,15 +90,23 @@ def status(record: ConfigRecord, standings: Sequence[Standing], now: datetime) -
     """The status to be written, or ``None`` when the present one says it already."""
     groups = Counter(s.group for s in standings)
     counts = {"total": len(standings)} | {str(group): groups[group] for group in GROUPS}
-    conditions = [
-        _condition(record, "Ready", _ready(record, standings, counts), now),
-        _condition(record, "Progressing", _progressing(record, counts), now),
-        _condition(record, "Degraded", _degraded(record, standings), now),
-    ]
+    said = {
+        "Ready": _ready(record, standings, counts),
+        "Progressing": _progressing(record, counts),
+        "Degraded": _degraded(record, standings),
+    }
+    since, generation = now.replace(microsecond=0), record.generation
+    conditions = carried_over(
+        record.conditions,
+        [
+            Condition(kind, value, why, _shortened(text, MESSAGE_LIMIT), since, generation)
+            for kind, (value, why, text) in said.items()
+        ],
+    )
     if (
         record.observed_generation == record.generation
         and dict(record.nodes) == counts
-        and list(record.conditions) == conditions
+        and record.conditions == conditions
     ):
         return None
     return {
@@ -149,14 +157,6 @@ def _degraded(record: ConfigRecord, standings: Sequence[Standing]) -> tuple[Cond
     if not stuck:
         return "False", "AsExpected", "no node is blocked and none has failed"
     return "True", _common_reason(stuck, "SeveralReasons"), _told(stuck)
-
-
-def _condition(record: ConfigRecord, kind: str, said: tuple[ConditionValue, str, str], now: datetime) -> Condition:
-    """The condition; ``since`` is kept as long as the value stays."""
-    value, reason, message = said
-    former = next((c for c in record.conditions if c.type == kind and c.status == value), None)
-    since = now.replace(microsecond=0) if former is None else former.since
-    return Condition(kind, value, reason, _shortened(message, MESSAGE_LIMIT), since, record.generation)
 
 
 def _common_reason(standings: Sequence[Standing], otherwise: str) -> str:

@@ -57,7 +57,8 @@ class Means:
     """What applying works with, apart from the cards and the journal.
 
     ``holders`` finds who uses what; ``reset`` resets cards whose mode stays pending (without one that is an error);
-    ``progress`` hears of every changing call before it is made.
+    ``progress`` hears of every changing call before it is made. Unless it ``goes_back``, a change that fails is left as
+    it is, for somebody to look at.
     """
 
     holders: FindHolders = process_holders
@@ -65,6 +66,7 @@ class Means:
     progress: Callable[[Event], None] = _silent
     sleep: Callable[[float], None] = time.sleep
     now: Callable[[], str] = _now
+    goes_back: bool = True
 
     def changes(self, gpus: Gpus, expendable: frozenset[Part]) -> Changes:
         """Changes that may destroy the ``expendable`` parts."""
@@ -178,9 +180,14 @@ def _go(  # noqa: PLR0913 - one step of two functions, with all that they know
     if not errors:
         journal.close({**last_good, **to})
         return Result(Outcome.APPLIED, calls=tuple(changes.calls), cards=tuple(changes.cards.values()))
+    why = "; ".join(map(str, errors))
+    if changes.calls and not means.goes_back:
+        journal.close({})  # the cards are neither the one nor the other
+        message = f"{why}; the cards stay as they are, because going back was not wanted"
+        calls, cards = tuple(changes.calls), tuple(changes.cards.values())
+        return Result(Outcome.FAILED, "ApplyFailed", message, holders_in(errors), calls, cards)
     rollback = changes.reach(origin, all_cards=True)
     calls, cards = tuple(changes.calls), tuple(changes.cards.values())
-    why = "; ".join(map(str, errors))
     if rollback:
         journal.close({})  # nobody knows any more what the cards look like
         message = f"{why}; going back failed too: {'; '.join(map(str, rollback))}"

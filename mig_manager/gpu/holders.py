@@ -54,4 +54,5 @@ def _called(pid: int) -> str:
         name = Path(f"/proc/{pid}/comm").read_text(encoding="utf-8", errors="replace").strip()
     except OSError:  # it has just ended, or lives in another pid namespace
         return f"pid {pid}"
-    return f"pid {pid} ({name})"
+    shown = name if name.isprintable() else repr(name)[1:-1]  # a program names itself as it likes
+    return f"pid {pid} ({shown})"

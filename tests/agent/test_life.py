@@ -691,7 +691,8 @@ def test_failed_rollback_is_tried_again_without_a_slot(world: Make) -> None:
     """When going back fails too nothing is promised, and the standing grant repairs the node when its time has come."""
     w = granted(world)
     w.machine.inject(CREATE, code=NvmlCode.INSUFFICIENT_RESOURCES)
-    w.settle(5)
+    ended = w.settle(3)
+    assert "apply: RollbackFailed" == ended[-1]
     state = w.grant_status
     assert ("Released", "Failed", "RollbackFailed") == (state["state"], state["result"], state["reason"])
     assert w.status["slicesMissing"]
@@ -702,6 +703,20 @@ def test_failed_rollback_is_tried_again_without_a_slot(world: Make) -> None:
     w.clock.sleep(60)
     assert "release: Done" == w.settle()[-1]
     assert ("True", "Ready") == w.ready
+
+
+def test_failed_rollback_is_repaired_under_a_new_grant_without_a_slot(world: Make) -> None:
+    """The node stays unavailable anyway until something is promised again, also when the next grant is taken up."""
+    w = granted(world)
+    w.machine.inject(CREATE, code=NvmlCode.INSUFFICIENT_RESOURCES)
+    w.settle(5)
+    w.machine.clear_faults()
+    w.grant(slot=False)
+    ended = w.settle()
+    assert "stand_down: NodeCameBack" not in ended
+    assert "release: Done" == ended[-1]
+    assert not w.status["slicesMissing"]
+    w.assert_clean()
 
 
 # -- holders --

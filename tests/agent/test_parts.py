@@ -32,12 +32,10 @@ from mig_manager.agent.mailbox import Mailbox
 from mig_manager.agent.names import CORDONED, PAUSE_TAINT, PAUSED, PAUSED_WORD
 from mig_manager.agent.pacing import FIRST_S, LEAST_S, LONGEST_S, Pacing
 from mig_manager.agent.pods import Pod
-from mig_manager.agent.report import merge_difference
 from mig_manager.agent.results import Done, Refuse, Wait
 from mig_manager.agent.strategy import strategy_for
 from mig_manager.geometry.names import SliceName
 from mig_manager.geometry.state import Holder, SliceKey
-from mig_manager.kube.memory.patches import merge
 from mig_manager.kube.podresources.values import ContainerDevices, Devices, PodDevices
 from mig_manager.planner.strategy import Strategy
 
@@ -396,26 +394,6 @@ def test_clocks_of_waiting() -> None:
     assert 0 == memory.waited_s("a 1", start.replace(minute=3))
     memory.forget("a")
     assert {} == memory.since
-
-
-# -- status --
-
-
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        ({}, {"a": 1}),
-        ({"a": 1, "b": {"c": 1, "d": 2}}, {"b": {"c": 1}}),
-        ({"a": [1, 2]}, {"a": [1]}),
-        ({"a": {"b": {"c": 1}}}, {"a": {"b": {"c": 1}}}),
-        ({"a": 1}, {"a": {"b": 1}}),
-    ],
-)
-def test_merge_difference(before: dict[str, Any], after: dict[str, Any]) -> None:
-    """Applying the difference gives the wanted object, and equal objects have none."""
-    patch = merge_difference(before, after)
-    assert after == merge(before, patch)
-    assert {} == merge_difference(after, after)
 
 
 # -- device files --

@@ -8,7 +8,6 @@ import pytest
 
 from mig_manager.api.conditions import Condition, carried_over, conditions_from_list, format_time, parse_time
 from mig_manager.api.migconfig import Disruption, Drain, MIGConfig
-from mig_manager.api.migconfig_status import MIGConfigStatus, NodeCounts
 from mig_manager.api.mignode import Desired, Grant, MIGNode, MIGNodeSpec
 from mig_manager.api.mignode_status import MIGNodeStatus
 from mig_manager.api.schema import object_problems
@@ -179,11 +178,3 @@ def test_a_condition_keeps_its_time_while_it_stays() -> None:
     )
     assert [NOON, later, later] == [c.since for c in carried_over(former, current)]
     assert ["B", "B", "B"] == [c.reason for c in carried_over(former, current)]
-
-
-def test_a_migconfig_status_is_written_and_read_again() -> None:
-    """The controller's half comes back equal and passes the schema; an absent one is empty."""
-    status = MIGConfigStatus(3, NodeCounts(12, 9, 1, 1, 1, 0), (Condition("Ready", "False", "Updating", "m", NOON, 3),))
-    assert [] == list(object_problems({**VALID, "status": status.to_dict()}, "MIGConfig"))
-    assert status == MIGConfigStatus.from_dict(status.to_dict())
-    assert MIGConfigStatus() == MIGConfigStatus.from_dict({})

@@ -271,6 +271,28 @@ def test_failed_creation_rolls_back(world: Make) -> None:
     assert ({}, None) == (w.journal.read().last_good, w.journal.read().intent)
 
 
+def test_going_back_can_be_unwanted(world: Make) -> None:
+    """Then a change that fails is left as it is, nothing is promised, and the next run starts from there."""
+    w, layout = recut(world)
+    plan = w.plan(layout)
+    w.machine.inject(CREATE, code=NvmlCode.INSUFFICIENT_RESOURCES, calls=[2])
+    result = w.apply(plan, means=replace(w.means(), goes_back=False))
+    assert (Outcome.FAILED, "ApplyFailed") == (result.outcome, result.reason)
+    assert result.message.endswith("the cards stay as they are, because going back was not wanted")
+    assert ({}, None) == (w.journal.read().last_good, w.journal.read().intent)
+    assert Outcome.APPLIED is w.apply(w.plan(layout)).outcome
+
+
+def test_unwanted_going_back_is_no_failure_of_what_never_began(world: Make) -> None:
+    """A first call that fails has changed nothing, whatever was wanted for later ones."""
+    w, layout = recut(world)
+    before = w.shape()
+    plan = w.plan(layout)
+    w.machine.inject("nvmlComputeInstanceDestroy", code=NvmlCode.UNKNOWN, calls="every")
+    result = w.apply(plan, means=replace(w.means(), goes_back=False))
+    assert (Outcome.ROLLED_BACK, before) == (result.outcome, w.shape())
+
+
 def test_failed_rollback_says_both_errors(world: Make) -> None:
     """When going back fails too, the intent is closed, no layout is good any more, and both errors are told."""
     w, layout = recut(world)

@@ -18,7 +18,18 @@ _log = logging.getLogger(__name__)
 
 Said = tuple[EventType, str, str]
 
-_QUIET = frozenset({"Ready", "Conflict", "Draining", "PausingClients", "AwaitingAdvertised", "GrantChanged"})
+_QUIET = frozenset(
+    {
+        "AwaitingAdvertised",
+        "Conflict",
+        "Draining",
+        "GrantChanged",
+        "NotWanted",
+        "PausingClients",
+        "Ready",
+        "WaitingForGrant",
+    }
+)
 """Reasons that come and go in the course of things."""
 
 

@@ -83,4 +83,6 @@ def failures() -> Iterator[None]:
     except (GpuError, JournalError, LockedError, MachineError) as error:
         raise CommandError(str(error)) from error
     except OSError as error:
+        if error.filename is None:
+            raise  # not about a file: standard output is full, or its reader has gone
         raise CommandError(f"{error.filename}: {error.strerror}") from error

@@ -11,6 +11,8 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
+from io import TextIOWrapper
+from pathlib import Path
 from typing import Any, NoReturn
 
 import click
@@ -71,6 +73,10 @@ class Program(LazyGroup):
 
     def _run(self, args: Sequence[str] | None, prog_name: str | None, extra: Mapping[str, Any]) -> int:
         code = BAD_INPUT
+        if sys.stdout is None:  # closed by the caller, who wants to know the exit code only
+            sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - for as long as the program lives
+        if isinstance(sys.stdout, TextIOWrapper):
+            sys.stdout.reconfigure(errors="backslashreplace")  # names of programs hold anything
         try:
             # Without standalone mode click returns what ctx.exit was called with, or what the verb returned.
             code = super().main(args, prog_name, standalone_mode=False, **extra) or OK
@@ -90,8 +96,9 @@ class Program(LazyGroup):
             code = INTERRUPTED
         except OSError as error:
             if error.errno != errno.EPIPE:
-                raise
-            # Whoever read our output has gone; what is left in the buffer must not fail once more at exit.
+                where = f"{error.filename}: " if error.filename else "writing the output: "
+                say_error(f"{where}{error.strerror}")
+            # What is left in the buffer must not fail once more at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             code = FAILED
         return code

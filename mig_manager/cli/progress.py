@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import click
@@ -30,12 +30,20 @@ def calls_of(plan: Plan) -> int:
 
 @contextmanager
 def showing_progress(total: int | None, *, quiet: bool) -> Iterator[Progress]:
-    """Something that is told of every call before it is made. ``total`` ``None`` means that nobody knows."""
+    """Something that is told of every call before it is made. ``total`` ``None`` means that nobody knows.
+
+    A change that has begun goes on when nobody reads about it any more.
+    """
     if quiet:
         yield lambda _: None
         return
     if not look().color:
-        yield lambda event: click.echo(f"  {event}")
+
+        def line(event: Event) -> None:
+            with suppress(OSError):
+                click.echo(f"  {event}")
+
+        yield line
         return
     from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn
     from rich.progress import Progress as Bar
@@ -47,8 +55,9 @@ def showing_progress(total: int | None, *, quiet: bool) -> Iterator[Progress]:
 
         def progress(event: Event) -> None:
             nonlocal started
-            bar.update(task, description=str(event), completed=started)
-            bar.console.print(f"  {event}", highlight=False)
+            with suppress(OSError):
+                bar.update(task, description=str(event), completed=started)
+                bar.console.print(f"  {event}", highlight=False)
             started += 1
 
         yield progress

@@ -12,7 +12,9 @@ from mig_manager.cli.sim import file_argument, open_simulated
 @file_argument
 @click.option("--gpu", type=int, required=True, help="Index of the GPU.")
 @click.option("--start", type=int, help="Memory unit at which the slice begins. [default: the whole GPU]")
-@click.option("--pid", type=click.IntRange(min=1), help="Process id. [default: the next free one from 4711]")
+@click.option(
+    "--pid", type=click.IntRange(min=1, max=2**32 - 1), help="Process id. [default: the next free one from 4711]"
+)
 @click.option("--name", metavar="CMD", default="python", show_default=True, help="Name of the program.")
 def hold(file: str, gpu: int, start: int | None, pid: int | None, name: str) -> None:
     """Let a process use a slice of the machine in FILE.

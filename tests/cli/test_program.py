@@ -16,6 +16,8 @@ import pytest
 from pytest_mock import MockerFixture
 
 from mig_manager.cli.main import program
+from mig_manager.cli.progress import showing_progress
+from mig_manager.gpu.parts import Action, Event
 from tests.cli.commands import create, run, spawn, succeed
 
 HEAVY = ("yaml", "jsonschema", "rich", "kubernetes", "kopf", "pynvml", "grpc", "mig_manager.planner.plan")
@@ -242,6 +244,45 @@ def test_errors_are_short_and_print_no_control_characters(arguments: tuple[str, 
     assert "\x1b" not in result.stderr
     assert len(result.stderr) < 2100
     assert 1 == result.stderr.count(str(file))
+
+
+@pytest.mark.parametrize("verb", ["apply", "plan", "inspect", "profiles"])
+def test_output_that_cannot_be_written(verb: str, tmp_path: Path) -> None:
+    """A full disk under standard output is one line and exit code 1; closed, it changes nothing."""
+    box = create(tmp_path, "A30")
+    arguments = [verb, "--sim", box, *(["--profile", "all-1g"] if verb in ("apply", "plan") else [])]
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "mig_manager", *arguments],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    closed = subprocess.run(
+        ["/bin/sh", "-c", 'exec "$@" >&-', "sh", sys.executable, "-m", "mig_manager", *arguments],
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+
+    assert (1, "error: writing the output: No space left on device\n") == (done.returncode, done.stderr)
+    assert (0, "") == (closed.returncode, closed.stderr)
+
+
+def test_a_change_goes_on_when_its_reader_goes_away(mocker: MockerFixture) -> None:
+    """What is told about a call cannot keep the call from being made."""
+    mocker.patch("mig_manager.cli.progress.click.echo", side_effect=BrokenPipeError)
+    with showing_progress(None, quiet=False) as progress:
+        progress(Event(Action.RESET, "GPU-0", "GPU 0"))
+
+
+def test_names_that_a_terminal_would_obey(tmp_path: Path) -> None:
+    """A process cannot be given a name with control characters."""
+    box = create(tmp_path, "A30")
+    result = run("sim", "hold", box, "--gpu", "0", "--name", "a\x1b[2J\nb")
+
+    assert (2, 1) == (result.exit_code, len(result.stderr.splitlines()))
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -116,6 +116,8 @@ class Machine:
         Of several compute instances it takes the first unless told. A client that is not ``visible`` may also hold a
         GPU instance without a compute instance; NVML lists it nowhere, but everything it holds is in use.
         """
+        if not name.isprintable():
+            raise MachineError(f"{name!r} is no name of a program", "use characters that can be printed")
         with self.change() as state:
             card = find_card(state, gpu)
             found = None if start is None and gpu_instance is None else find_instance(state, card, start, gpu_instance)

@@ -691,7 +691,7 @@ def test_failed_rollback_is_tried_again_without_a_slot(world: Make) -> None:
     """When going back fails too nothing is promised, and the standing grant repairs the node when its time has come."""
     w = granted(world)
     w.machine.inject(CREATE, code=NvmlCode.INSUFFICIENT_RESOURCES)
-    ended = w.settle(3)
+    ended = w.settle(2)
     assert "apply: RollbackFailed" == ended[-1]
     state = w.grant_status
     assert ("Released", "Failed", "RollbackFailed") == (state["state"], state["result"], state["reason"])

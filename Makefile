@@ -42,8 +42,9 @@ control-plane: setup ## have etcd, API server and the rest ready: found, cached 
 	@$(BIN)/python -m mig_manager.sim.controlplane
 
 .PHONY: bench
-bench: setup ## what planning and applying cost, against the proven minimum
+bench: control-plane ## what planning, applying, agent and controller cost, against their budgets (5 minutes)
 	@$(BIN)/python -m tests.bench.planner
+	@$(BIN)/python -m tests.bench.cluster
 
 .PHONY: mutants
 mutants: setup ## change every guard of a slice in use, and see a test fail each time (an hour)

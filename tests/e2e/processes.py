@@ -29,6 +29,7 @@ class Process:
     ) -> None:
         self.name = name
         self.proxied = True
+        self.program: Sequence[str] = ("-m", "mig_manager")
         self.log = log
         self.proxy = Proxy(access)
         self._kubeconfig = kubeconfig
@@ -59,7 +60,7 @@ class Process:
         assert not self.running, f"{self.name} runs already"
         given = self._kubeconfig()
         kubeconfig = self.proxy.kubeconfig(given) if self.proxied else given
-        command = [sys.executable, "-m", "mig_manager", *self._arguments, "--kubeconfig", str(kubeconfig)]
+        command = [sys.executable, *self.program, *self._arguments, "--kubeconfig", str(kubeconfig)]
         environment = {k: v for k, v in os.environ.items() if k not in ("KUBECONFIG", "COVERAGE_PROCESS_START")}
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log, env=environment, start_new_session=True)

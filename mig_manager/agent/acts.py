@@ -15,9 +15,10 @@ from mig_manager.agent.devices import offered
 from mig_manager.agent.exposure import startup_tainted
 from mig_manager.agent.names import CORDONED, STARTUP_TAINT, STATE
 from mig_manager.agent.pods import Pod
-from mig_manager.agent.results import CONTINUE, SOON_S, StepResult, Wait
+from mig_manager.agent.results import CONTINUE, SOON_S, Refuse, StepResult, Wait
 from mig_manager.kube.errors import ConflictError, NotFoundError
 from mig_manager.kube.kinds import NODE, POD
+from mig_manager.kube.ownership import is_tracked
 from mig_manager.planner.strategy import Strategy
 
 UPDATING = "updating"
@@ -37,6 +38,9 @@ def cordon(ctx: Context) -> StepResult:
     """
     if ctx.cordon.unschedulable:
         return CONTINUE
+    refusal = untracked(ctx)
+    if refusal is not None:
+        return refusal
     hold = ctx.hold
     held = hold is not None and hold.state == "Held"
     if not held and not ctx.unavailable:
@@ -49,6 +53,13 @@ def cordon(ctx: Context) -> StepResult:
     }
     patch_node(ctx, {"metadata": metadata, "spec": {"unschedulable": True}})
     return CONTINUE
+
+
+def untracked(ctx: Context) -> Refuse | None:
+    """Why no cordon can be made: it could not be told from a person's afterwards, and would stay for ever (rule A8)."""
+    if ctx.cordon.unschedulable or is_tracked(ctx.node):
+        return None
+    return Refuse("OwnershipUnknown", "the API server keeps no managedFields for this Node; cordon it by hand")
 
 
 def pause(ctx: Context) -> StepResult:

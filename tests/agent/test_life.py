@@ -530,6 +530,21 @@ def test_node_whose_fields_are_not_tracked(world: Make) -> None:
     assert w.node["spec"]["unschedulable"]
 
 
+def test_untracked_node_that_is_uncordoned_in_mid_flight(world: Make) -> None:
+    """A person's cordon that goes on such a node is not replaced by one that nobody could lift: the node is let go."""
+    w = granted(world, drain={"timeoutSeconds": 30, "onTimeout": "Abort"})
+    w.pod("goes", "nvidia.com/mig-2g.20gb", labels={"app": "guarded"})
+    w.budget({"app": "guarded"})
+    w.store.find((NODE, None, "n1"))["metadata"].pop("managedFields")  # type: ignore[index]
+    w.cordon()
+    advance(w, "drain")
+    w.uncordon()
+    ended = w.settle(20, seconds=5)
+    assert "cordon: OwnershipUnknown" == ended[0]
+    assert "stand_down: DrainTimeout" in ended
+    w.assert_clean()
+
+
 def test_no_such_node(world: Make) -> None:
     """Without the Node nothing is done."""
     w = world(A100)

@@ -88,12 +88,9 @@ def _obstacle(ctx: Context, grant: Grant, work: Plan) -> StepResult | None:
     foreign = [p.full_name for p in ctx.pods if FOREIGN_MANAGER.items() <= p.labels.items() and not p.finished]
     if foreign:
         return Refuse("ForeignManager", f"{foreign[0]} manages MIG here; set nvidia.com/gpu.deploy.mig-manager=false")
-    if not ctx.cordon.unschedulable and not ctx.node["metadata"].get("managedFields"):
-        # Our cordon could not be told from a person's afterwards, and would stay for ever.
-        return Refuse("OwnershipUnknown", "the API server keeps no managedFields for this Node; cordon it by hand")
     if ctx.kubelet_error:
         return Wait("KubeletUnreachable", 2.0, ctx.kubelet_error)
-    return _unmovable(ctx, work)
+    return acts.untracked(ctx) or _unmovable(ctx, work)
 
 
 def _unmovable(ctx: Context, work: Plan) -> StepResult | None:

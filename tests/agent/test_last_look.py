@@ -59,8 +59,13 @@ def test_change_after_the_record(world: Make, act: Callable[[World], None]) -> N
 
 @pytest.mark.parametrize(
     "act",
-    [World.revoke, lambda w: w.grant(slot=True), lambda w: w.admin.delete(MIG_NODE, "n1")],
-    ids=["revoked", "replaced", "gone"],
+    [
+        World.revoke,
+        lambda w: w.grant(slot=True),
+        lambda w: w.admin.delete(MIG_NODE, "n1"),
+        lambda w: w.admin.patch(MIG_NODE, "n1", {"spec": {"nodeUID": "another"}}),
+    ],
+    ids=["revoked", "replaced", "gone", "another Node's"],
 )
 def test_grant_changes_right_before_the_record(world: Make, act: Callable[[World], None]) -> None:
     """The grant is read live before the record is written: one that is gone begins nothing."""

@@ -60,6 +60,7 @@ def use_mignode(ctx: Context, raw: Object) -> None:
         found = _without_wishes(raw)
     if found.spec.node_uid not in ("", ctx.node["metadata"]["uid"]):
         # Left over from a Node of this name that is gone: not ours to answer.
+        ctx.mignode = ctx.raw_mignode = None
         return
     ctx.mignode, ctx.raw_mignode = found, raw
 

@@ -69,6 +69,23 @@ def leads(asked: Request) -> bool:
     return asked.method in ("POST", "PATCH") and "leases" in asked.path.split("/")
 
 
+def signature(asked: Request) -> str:
+    """What a write of the agent is about, the same when it is tried again; empty for reads and Events."""
+    if asked.method == "GET" or asked.path.endswith("/events"):
+        return ""
+    words = [asked.method, asked.path]
+    body = asked.body or {}
+    if asked.path.endswith("/status"):
+        words += [_grant_state(asked), str(body["status"].get("step", ""))]
+    elif asked.patches(NODE.plural):
+        labels = body.get("metadata", {}).get("labels") or {}
+        for part in (labels, _annotations(asked), body.get("spec") or {}):
+            words += [f"{key}-" if value is None else f"{key}+" for key, value in sorted(part.items())]
+    elif "deleteOptions" in body:
+        words.append("dry run" if "dryRun" in body["deleteOptions"] else "")
+    return " ".join(words)
+
+
 def _operations(asked: Request) -> dict[str, Any]:
     """What a JSON patch of a MIGNode sets, by path."""
     patch = asked.body if asked.patches(MIG_NODE.plural) else []

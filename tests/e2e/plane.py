@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from mig_manager.agent.names import STARTUP_TAINT
 from mig_manager.kube.client import KubernetesCluster
 from mig_manager.kube.kinds import DAEMON_SET, POD
 from mig_manager.kube.port import Object
@@ -80,7 +81,7 @@ def deployed(programs: Programs) -> Iterator[Plane]:
             plane.kubectl("apply", "--server-side", "-k", str(DEPLOY / "gpu-operator"))
             plane.kubectl("--namespace", PRODUCT, "delete", "deployment", "--all")
             for daemon_set in _clients():
-                person.create(DAEMON_SET, daemon_set, OPERATOR_NAMESPACE)
+                person.create(DAEMON_SET, _tolerant(daemon_set), OPERATOR_NAMESPACE)
             until("the namespace's ServiceAccount", lambda: _has_account(access))
             yield plane
         person.close()
@@ -110,6 +111,12 @@ def _clients() -> Iterator[Object]:
             labels["strategy"] = str(strategy)
         yield body
     yield exporter_daemon_set()
+
+
+def _tolerant(body: Object) -> Object:
+    """The DaemonSet as the documentation asks for it: nodes that are not ready yet need their clients."""
+    body["spec"]["template"]["spec"]["tolerations"].append({"key": STARTUP_TAINT, "operator": "Exists"})
+    return body
 
 
 def _has_account(access: Access) -> bool:

@@ -44,13 +44,17 @@ class Request:
 
 @dataclass(eq=False)
 class Gate:
-    """Holds the first request of which ``meant`` is true; ``after`` lets the server carry it out first."""
+    """Holds the first request of which ``meant`` is true; ``after`` lets the server carry it out first.
+
+    ``request`` is the one, as soon as it has come.
+    """
 
     meant: Callable[[Request], bool]
     after: bool
     reached: threading.Event = field(default_factory=threading.Event)
     opened: threading.Event = field(default_factory=threading.Event)
     forgotten: bool = False
+    request: Request | None = None
 
     def wait(self) -> None:
         """Wait until a request is held."""
@@ -125,7 +129,8 @@ class Proxy:
         with self._lock:
             self.requests.append(request)
             for gate in self._gates:
-                if not gate.reached.is_set() and gate.meant(request):
+                if gate.request is None and gate.meant(request):
+                    gate.request = request
                     return gate
         return None
 

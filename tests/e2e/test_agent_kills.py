@@ -1,50 +1,19 @@
 """The agent's process is killed, and started again: whatever it was doing, all promises hold and the pool gets there.
 
 Every kill is at an exact place: a request that is held at the API server's door or after it was carried out, or a call
-of the driver that does not return. Three kills in each change, so that recovering is interrupted as well.
+of the driver that does not return. Many kills in one change, so that recovering is interrupted as well.
 """
 
 from __future__ import annotations
-
-from collections.abc import Callable, Sequence
 
 import pytest
 
 from mig_manager.gpu.journal import Journal
 from tests.e2e import moments
+from tests.e2e.hosts import CREATE, Host
 from tests.e2e.layouts import NARROW, PROFILES, WIDE, both
-from tests.e2e.moments import Moment
-from tests.e2e.world import CREATE, Host, World
-
-pytestmark = pytest.mark.cluster
-
-Trap = Callable[[World, Host], Callable[[], None]]
-"""Set up before the agent gets there; what it returns waits until the agent is caught."""
-
-
-def before(moment: Moment) -> Trap:
-    """The request has been sent, and never arrives."""
-    return lambda _, host: host.agent.hold(moment, after=False).wait
-
-
-def after(moment: Moment) -> Trap:
-    """The request has been carried out, and the agent never hears of it."""
-    return lambda _, host: host.agent.hold(moment, after=True).wait
-
-
-def inside(function: str, call: int) -> Trap:
-    """A call of the driver does not return; the record is open."""
-
-    def trap(world: World, host: Host) -> Callable[[], None]:
-        in_call = host.in_call(function, call)
-
-        def caught() -> None:
-            world.until(f"call {call} of {function}", in_call)
-            assert Journal(host.journal).read().intent is not None
-
-        return caught
-
-    return trap
+from tests.e2e.proxy import Gate
+from tests.e2e.world import World
 
 
 def start(world: World) -> Host:
@@ -57,44 +26,57 @@ def start(world: World) -> Host:
     return host
 
 
-def kill_at(world: World, host: Host, traps: Sequence[Trap]) -> None:
-    """Kill the agent in each of the traps; the last time it starts again without one."""
-    for trap in traps:
-        caught = trap(world, host)
-        if not host.agent.running:
-            host.agent.start()
-        caught()
-        host.agent.kill()
-    host.agent.start()
-
-
-CHAINS = [
-    pytest.param([after(moments.takes_up), after(moments.evicts), before(moments.resumes)], id="held-evicted-applied"),
-    pytest.param([before(moments.cordons), after(moments.pauses), after(moments.lets_in)], id="held-paused-let-in"),
-    pytest.param(
-        [after(moments.cordons), inside("nvmlComputeInstanceDestroy", 1), inside(CREATE, 2)],
-        id="cordoned-recorded-creating",
-    ),
-    pytest.param(
-        [before(moments.evicts), inside("nvmlGpuInstanceDestroy", 1), before(moments.releases)],
-        id="draining-destroying-done",
-    ),
-]
-
-
-@pytest.mark.parametrize("traps", CHAINS)
-def test_agent_killed(world: World, traps: Sequence[Trap]) -> None:
-    """Killed three times on the way, it gets there: one pod was evicted, and two never noticed."""
-    host = start(world)
-    first, *others = traps
-    caught = first(world, host)
-    world.edit(profile="narrow")
-    caught()
-    host.agent.kill()
-    kill_at(world, host, others)
+def converged(world: World, host: Host) -> None:
+    """All is as if nothing had happened: one pod was evicted, and two never noticed."""
     world.finished(host, both(NARROW), "narrow")
     world.ready()
     assert ["Gone", "Running", "Running"] == sorted(world.phase(f"{world.name}-p{n}") for n in range(3))
+
+
+def caught_at_next(world: World, host: Host, done: set[str], *, after: bool) -> Gate:
+    """Start the agent and let it come to a write that it has not died at yet; the gate is empty when it needs none."""
+    gate = host.agent.hold(lambda asked: moments.signature(asked) not in {"", *done}, after=after)
+    host.agent.start()
+    world.until("a write, or the end", lambda: gate.request or world.has(host, both(NARROW), "narrow"))
+    return gate
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+def test_agent_killed_at_everything_it_writes(world: World, after: bool) -> None:
+    """At each different write, from cordon to release and around it, it dies once before, or without the answer."""
+    host = start(world)
+    host.agent.kill()
+    world.edit(profile="narrow")
+    done: set[str] = set()
+    while (gate := caught_at_next(world, host, done, after=after)).request is not None:
+        gate.wait()
+        done.add(moments.signature(gate.request))
+        host.agent.kill()
+    assert len(done) >= 10, done
+    converged(world, host)
+
+
+INSIDE = [
+    ("nvmlComputeInstanceDestroy", 1),  # recorded, nothing destroyed
+    ("nvmlGpuInstanceDestroy", 1),  # half of a slice destroyed
+    (CREATE, 2),  # some of the new ones there
+    ("nvmlGpuInstanceCreateComputeInstanceWithPlacement", 1),  # half of a slice created
+]
+
+
+def test_agent_killed_inside_apply(world: World) -> None:
+    """In calls of the driver, with an open record, again and again: it is finished or taken back each time."""
+    host = start(world)
+    world.edit(profile="narrow")
+    for function, call in INSIDE:
+        in_call = host.in_call(function, call)
+        if not host.agent.running:
+            host.agent.start()
+        world.until(f"call {call} of {function}", in_call)
+        host.agent.kill()
+        assert Journal(host.journal).read().intent is not None
+    host.agent.start()
+    converged(world, host)
 
 
 def test_agent_killed_while_a_pod_is_bound_but_not_admitted(world: World) -> None:

@@ -5,13 +5,10 @@ Its Lease is freed by hand, as nobody who watches wants to wait until it runs ou
 
 from __future__ import annotations
 
-import pytest
-
 from tests.e2e import moments
+from tests.e2e.hosts import CREATE, Host
 from tests.e2e.layouts import NARROW, PROFILES, WIDE
-from tests.e2e.world import Host, World
-
-pytestmark = pytest.mark.cluster
+from tests.e2e.world import World
 
 
 def held(world: World) -> list[Host]:
@@ -68,6 +65,32 @@ def test_controller_killed_five_times(world: World) -> None:
     world.edit(paused=False)
     controller.start()
     for host in hosts:
+        world.finished(host, NARROW, "narrow")
+    world.ready()
+    assert 1 == world.observer.most_out()
+
+
+def test_everybody_killed_at_once(world: World) -> None:
+    """Controller and agent die together, one in the middle of an apply: the agent repairs first, then all goes on."""
+    first, second = (world.host("A100-SXM4-80GB", slices=[WIDE]) for _ in range(2))
+    world.config("wide", profiles=PROFILES)
+    for host in (first, second):
+        world.finished(host, WIDE, "wide")
+
+    calls = {host.name: host.in_call(CREATE, 2) for host in (first, second)}
+    world.edit(profile="narrow")
+    world.until("a node to be half empty", lambda: any(in_call() for in_call in calls.values()))
+    for host in (first, second):
+        host.no_more_calls()
+        host.agent.kill()
+    world.kill_controller()
+
+    for host in (first, second):
+        host.agent.start()
+    begun = next(host for host in (first, second) if host.counts() != WIDE)
+    world.finished(begun, NARROW, "narrow")
+    world.controller.start()
+    for host in (first, second):
         world.finished(host, NARROW, "narrow")
     world.ready()
     assert 1 == world.observer.most_out()

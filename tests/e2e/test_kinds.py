@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from mig_manager.sim.node.plugin_devices import Strategy
 from tests.e2e.layouts import NARROW, PROFILES, SEVEN, WIDE
 from tests.e2e.world import World
-
-pytestmark = pytest.mark.cluster
 
 
 def test_mixed_models_and_a_card_without_mig(world: World) -> None:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
-from mig_manager.kube.kinds import MIG_CONFIG
+from mig_manager.agent.names import STARTUP_TAINT
+from tests.e2e.hosts import CREATE
 from tests.e2e.layouts import NARROW, PROFILES, WIDE
 from tests.e2e.test_wishes import has_mignode
-from tests.e2e.world import CREATE, World
-
-pytestmark = pytest.mark.cluster
+from tests.e2e.world import World
 
 BALANCED = {"3g.40gb": 1, "2g.20gb": 1, "1g.10gb": 2}
 BALANCED_A30 = {"2g.12gb": 1, "1g.6gb": 2}
@@ -29,7 +26,7 @@ def test_node_added_deleted_and_created_again_with_other_cards(world: World) -> 
 
     host = world.replace(host, "A30*2")
     world.finished(host, {name: 2 * count for name, count in BALANCED_A30.items()}, "all-balanced")
-    assert 1 == world.person.get(MIG_CONFIG, world.name)["status"]["nodes"]["ready"]
+    world.ready()
 
 
 def test_node_created_again_in_the_middle_of_an_apply(world: World) -> None:
@@ -93,3 +90,15 @@ def test_equal_counts_at_other_places(world: World) -> None:
     world.until("the grant", lambda: world.status(host).get("grant", {}).get("result") == "Applied")
     assert generation == host.machine.read().generation
     assert 0 == world.observer.most_out()
+
+
+def test_node_registered_with_the_startup_taint(world: World) -> None:
+    """Pods are kept away until the layout is there for the first time."""
+    taint = {"key": STARTUP_TAINT, "effect": "NoSchedule"}
+    host = world.host("A100-SXM4-80GB", taints=[taint], agent=False)
+    world.config("all-balanced")
+    pod = world.pod("eager", host, "mig-1g.10gb")
+    world.start_agent(host)
+    world.finished(host, BALANCED, "all-balanced")
+    assert STARTUP_TAINT not in str(world.node(host)["spec"].get("taints"))
+    world.running(pod)

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.e2e.layouts import NARROW, PROFILES, WIDE
 from tests.e2e.plane import controller_process
 from tests.e2e.world import World
-
-pytestmark = pytest.mark.cluster
 
 
 def test_two_agents_on_one_host(world: World) -> None:

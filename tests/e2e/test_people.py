@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.e2e import moments
 from tests.e2e.layouts import NARROW, PROFILES, WIDE
 from tests.e2e.world import World
-
-pytestmark = pytest.mark.cluster
 
 
 def test_work_on_a_node_that_a_person_has_cordoned(world: World) -> None:

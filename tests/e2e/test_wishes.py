@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from mig_manager.kube.errors import NotFoundError
 from tests.e2e import moments
+from tests.e2e.hosts import Host
 from tests.e2e.layouts import NARROW, PROFILES, SEVEN, WIDE
-from tests.e2e.world import Host, World
-
-pytestmark = pytest.mark.cluster
+from tests.e2e.world import World
 
 
 def has_mignode(world: World, host: Host) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from mig_manager.kube.errors import NotFoundError
 
-DEADLINE_S = 90.0
+DEADLINE_S = 180.0
 """Nothing here takes longer than a few seconds on an idle machine; CI machines are not idle."""
 
 POLL_S = 0.1

@@ -3,62 +3,30 @@
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from mig_manager.agent.names import PREFIX
 from mig_manager.agent.program import JOURNAL
 from mig_manager.controller.settings import LEASE_NAME
 from mig_manager.kube.errors import ConflictError, NotFoundError
 from mig_manager.kube.kinds import LEASE, MIG_CONFIG, MIG_NODE, NODE, POD, POD_DISRUPTION_BUDGET
 from mig_manager.kube.port import Object
-from mig_manager.sim.model.finding import hardware_name
 from mig_manager.sim.model.machine import Machine
 from mig_manager.sim.node.fleet import Fleet
 from mig_manager.sim.node.node import SimulatedNode
 from mig_manager.sim.node.plugin_devices import Strategy
 from mig_manager.sim.node.pod_spec import SHUTDOWN_SECONDS
+from tests.e2e.hosts import Host, Slices, new_machine, offered, ours, reason
 from tests.e2e.observer import Observer
 from tests.e2e.plane import PRODUCT, WORK, Plane, agent_pod
 from tests.e2e.processes import Process
 from tests.e2e.waiting import DEADLINE_S, until
 
 POOL = "e2e.example/pool"
-CREATE = "nvmlDeviceCreateGpuInstanceWithPlacement"
-
-Slices = Mapping[str, int]
-
-
-@dataclass
-class Host:
-    """A node: its machine, what simulates it, and its agent."""
-
-    name: str
-    machine: Machine
-    simulated: SimulatedNode
-    agent: Process
-    journal: Path
-
-    def slices(self, gpu: int = 0) -> list[str]:
-        """The GPU instances of a card as ``3g.40gb@4``, in order."""
-        card = self.machine.card(gpu)
-        return [f"{hardware_name(card, i)}@{i.start}" for i in sorted(card.instances, key=lambda i: i.start)]
-
-    def counts(self) -> Counter[str]:
-        """How many GPU instances of each kind all cards have."""
-        cards = range(len(self.machine.read().cards))
-        return Counter(text.partition("@")[0] for gpu in cards for text in self.slices(gpu))
-
-    def in_call(self, function: str, call: int = 1) -> Callable[[], bool]:
-        """Let a call of an NVML function from now on last for ever; the condition that the agent is in it."""
-        self.machine.inject(function, calls=[call], latency_ms=3_600_000)
-        return lambda: not any(f.function == function and f.latency_ms >= 3_600_000 for f in self.machine.read().faults)
 
 
 class World:
@@ -95,21 +63,18 @@ class World:
 
     # -- what there is --
 
-    def host(  # noqa: PLR0913 - what a node consists of
+    def host(
         self,
         *gpus: str,
         slices: Sequence[Slices] = (),
         strategy: Strategy = Strategy.MIXED,
-        mig: bool = True,
-        labels: Mapping[str, str] | None = None,
         taints: Sequence[Mapping[str, str]] = (),
         agent: bool = True,
     ) -> Host:
         """Another node of the pool, with ``slices`` per card, and its agent, started unless told otherwise."""
         name = f"{self.name}-n{len(self.hosts)}"
-        machine = self.machine(name, *gpus, slices=slices, mig=mig)
-        wanted = {POOL: self.name, **(labels or {})}
-        simulated = self.fleet.add(name, machine, strategy=strategy, labels=wanted, taints=taints)
+        machine = new_machine(self._directory / f"{name}.sim", *gpus, slices=slices)
+        simulated = self.fleet.add(name, machine, strategy=strategy, labels={POOL: self.name}, taints=taints)
         directory = self._directory / name
         agent_process = self.agent_for(name, machine, simulated, directory)
         host = Host(name, machine, simulated, agent_process, directory / JOURNAL)
@@ -118,17 +83,6 @@ class World:
         if agent:
             self.start_agent(host)
         return host
-
-    def machine(self, name: str, *gpus: str, slices: Sequence[Slices] = (), mig: bool = True) -> Machine:
-        """A machine in a file; creating an instance takes it a while, so that what is missing meanwhile is seen."""
-        path = self._directory / f"{name}-{next(self.plane.numbers)}.sim"
-        machine = Machine.create(path, gpus, mig=mig, seed=path.stem)
-        for gpu, wanted in enumerate(slices):
-            for profile, count in wanted.items():
-                for _ in range(count):
-                    machine.add_instance(gpu, profile)
-        machine.inject(CREATE, latency_ms=100)
-        return machine
 
     def agent_for(
         self, node: str, machine: Machine, simulated: SimulatedNode, directory: Path, what: str = "agent"
@@ -148,7 +102,7 @@ class World:
     def replace(self, host: Host, *gpus: str, slices: Sequence[Slices] = ()) -> Host:
         """Register another machine under the name of a node, with a new agent, and with nothing remembered."""
         host.agent.kill()
-        machine = self.machine(host.name, *gpus, slices=slices)
+        machine = new_machine(self._directory / f"{host.name}-new.sim", *gpus, slices=slices)
         host.simulated.recreate(machine)
         directory = self._directory / f"{host.name}-new"
         agent = self.agent_for(host.name, machine, host.simulated, directory, "new agent")
@@ -270,28 +224,26 @@ class World:
         self.until("the pool to be ready", lambda: self.pool_reason(name) == "Ready")
 
     def finished(self, host: Host, slices: Slices, profile: str = "", **others: int) -> None:
-        """Wait until the node has exactly these slices, offers and labels them, and nothing of ours is left there.
+        """Wait until the node ``has`` this."""
+        self.until(f"{host.name} to have {dict(slices)}", lambda: self.has(host, slices, profile, **others))
+
+    def has(self, host: Host, slices: Slices, profile: str = "", **others: int) -> bool:
+        """Whether the node has exactly these slices, offers and labels them, and nothing is being done there.
 
         ``others`` are resources beside them: ``gpu=1``.
         """
-        wanted = dict(slices)
-        resources = {f"mig-{name}": count for name, count in wanted.items()} | others
-
-        def true() -> bool:
-            if host.counts() != wanted:
-                return False
-            node = self.node(host)
-            labels = ours(node)
-            said = {k.removeprefix("mig-"): int(v) for k, v in labels.items() if k.startswith("mig-")}
-            if said != wanted or labels.get("state") != "ready":
-                return False
-            if offered(node) != resources:
-                return False
-            status = self.status(host)
-            free = status.get("grant", {}).get("state") == "Released"
-            return free and reason(status) == "Ready" and profile in ("", labels.get("applied-profile"))
-
-        self.until(f"{host.name} to have {wanted}", true)
+        if host.counts() != slices:
+            return False
+        node = self.node(host)
+        labels = ours(node)
+        said = {k.removeprefix("mig-"): int(v) for k, v in labels.items() if k.startswith("mig-")}
+        if said != slices or labels.get("state") != "ready":
+            return False
+        if offered(node) != {f"mig-{name}": count for name, count in slices.items()} | others:
+            return False
+        status = self.status(host)
+        free = status.get("grant", {}).get("state") == "Released"
+        return free and reason(status) == "Ready" and profile in ("", labels.get("applied-profile"))
 
     def explain(self) -> str:
         """What a person would look at: objects in short, and the ends of the logs."""
@@ -346,21 +298,3 @@ class World:
         with suppress(NotFoundError):
             self.person.delete(POD_DISRUPTION_BUDGET, self.name, WORK)
         self._stack.close()
-
-
-def ours(node: Object) -> dict[str, str]:
-    """The labels of a Node that are ours, without their prefix."""
-    labels = node["metadata"].get("labels") or {}
-    return {k.removeprefix(PREFIX): v for k, v in labels.items() if k.startswith(PREFIX)}
-
-
-def offered(node: Object) -> dict[str, int]:
-    """What a Node says can be had, without zeros."""
-    allocatable = node.get("status", {}).get("allocatable") or {}
-    found = {k.removeprefix("nvidia.com/"): int(v) for k, v in allocatable.items() if k.startswith("nvidia.com/")}
-    return {name: count for name, count in found.items() if count}
-
-
-def reason(status: Mapping[str, Any]) -> str:
-    """Why a MIGNode is not Ready; ``Ready`` when it is."""
-    return next((str(c["reason"]) for c in status.get("conditions", ()) if c["type"] == "Ready"), "")

@@ -151,23 +151,18 @@ def _cli_document() -> Iterator[str]:
     yield "Errors are one line on standard error: `error: what: where; what to do instead`."
     yield "Results go to standard output; `-o json` and `-o yaml` print them for programs."
     yield ""
-    yield from _help([], program)
+    yield from _help(["mig-manager"], program)
 
 
-def _help(path: list[str], command: click.Command) -> Iterator[str]:
-    parent: click.Context | None = None
-    for name in ["mig-manager", *path[:-1]] if path else []:
-        parent = click.Context(command, parent=parent, info_name=name)
-    context = click.Context(
-        command, info_name=path[-1] if path else "mig-manager", parent=parent, terminal_width=_WIDTH
-    )
+def _help(path: list[str], command: click.Command, parent: click.Context | None = None) -> Iterator[str]:
+    context = click.Context(command, info_name=path[-1], parent=parent, terminal_width=_WIDTH)
     context.help_option_names = ["-h", "--help"]
-    yield from (f"## {' '.join(['mig-manager', *path])}", "", "```", command.get_help(context), "```", "")
+    yield from (f"## {' '.join(path)}", "", "```", command.get_help(context), "```", "")
     if isinstance(command, click.Group):
         for name in command.list_commands(context):
             verb = command.get_command(context, name)
             if verb is not None:
-                yield from _help([*path, name], verb)
+                yield from _help([*path, name], verb, context)
 
 
 if __name__ == "__main__":

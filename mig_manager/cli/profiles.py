@@ -20,7 +20,11 @@ if TYPE_CHECKING:
 def profiles(gpus: tuple[str, ...], state: str, simulated: str, form: str | None) -> None:
     """List products and layouts; or, with a machine or --gpu MODEL, what its GPUs can be cut into.
 
-    A dash stands for a figure that nobody published. --profile of plan and apply takes any of the layouts.
+    SLICES are compute slices, UNITS memory units; COUNT is how many fit on an empty GPU, STARTS are the units at which
+    one can begin; SM are multiprocessors, CE to OFA copy and media engines. A dash stands for a figure that nobody
+    published.
+
+    --profile of plan and apply takes any of the layouts.
 
     \b
     Examples:

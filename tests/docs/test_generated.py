@@ -65,6 +65,14 @@ def test_every_layout_has_a_picture() -> None:
     assert {p.model for p in products()} <= set(by_name)
 
 
+def test_usage_is_what_can_be_typed() -> None:
+    """The usage of each verb begins with its heading: no word stands between the words of a command."""
+    sections = re.findall(r"^## (.+)\n\n```\nUsage: (.+)$", generated()["cli.md"], re.MULTILINE)
+
+    assert sections
+    assert [] == [usage for heading, usage in sections if not usage.startswith(f"{heading} [OPTIONS]")]
+
+
 def test_every_source_is_explained() -> None:
     """Each source that a product cites stands in the list of sources."""
     assert {source for p in products() for source in p.sources} <= set(docs.SOURCES)

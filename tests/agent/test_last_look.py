@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from mig_manager.kube.kinds import MIG_NODE, NODE
-from tests.agent.worlds import A100, PLUGIN_GATE, Process, World, every
+from tests.agent.worlds import A100, PLUGIN_GATE, KilledError, Process, World, every
 
 Make = Callable[..., World]
 
@@ -95,3 +95,22 @@ def test_grant_changes_right_before_the_record(world: Make, act: Callable[[World
         w.tick()
     assert "journal begin" not in process.names
     assert before == w.shape()
+
+
+def test_pod_that_is_bound_before_a_recovery_cordons(world: Make) -> None:
+    """A change that was cut short looks at holders behind its new cordon, not as they were before it."""
+    w = world(A100, cut=(("1g", 0), ("2g", 2), ("3g", 4)), gated=False, plugin_tolerates=True)
+    w.want(every("1g*7"))
+    w.run_pass()
+    w.grant()
+
+    def die(_: World) -> None:
+        raise KilledError
+
+    with pytest.raises(KilledError):
+        run_until(w, "nvmlGpuInstanceDestroy done", die)
+    assert "3g.40gb@4" in w.shape()[0]
+    w.uncordon()
+    w.admitting = False
+    run_until(w, "patch Node", lambda w: w.pod("late", "nvidia.com/mig-3g.40gb"))
+    assert "3g.40gb@4" in w.shape()[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mig_manager.agent import acts
 from mig_manager.agent.availability import half_done
 from mig_manager.agent.context import Context, Verdict
-from mig_manager.agent.live import read_cards
+from mig_manager.agent.live import pods_on, read_cards
 from mig_manager.agent.means import means_for
 from mig_manager.agent.results import CONTINUE, Continue, Refuse, StepResult, Wait
 from mig_manager.gpu.apply import recover
@@ -32,6 +32,8 @@ def finish_begun(ctx: Context) -> StepResult:
             result = act(ctx)
             if not isinstance(result, Continue):
                 return result
+        # Holders are looked at behind the cordon: a pod may have been bound before it was there.
+        ctx.pods = pods_on(ctx.ports, ctx.settings.node)
     outcome = recover(ctx.ports.gpus, ctx.ports.journal, means_for(ctx))
     ctx.record = ctx.ports.journal.read()
     read_cards(ctx)

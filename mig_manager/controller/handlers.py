@@ -23,6 +23,7 @@ from mig_manager.kube.kinds import GROUP, MIG_CONFIG, MIG_NODE, NODE, POD, Kind
 
 MANAGER = "mig-manager-controller"
 CRD_KIND = ("apiextensions.k8s.io", "v1", "customresourcedefinitions")
+NAMESPACE_KIND = ("", "v1", "namespaces")
 
 PAGE_SIZE = 500
 
@@ -41,6 +42,8 @@ def configure(kopf_settings: kopf.OperatorSettings, settings: Settings) -> None:
     kopf_settings.watching.inactivity_timeout = 70
     # kopf watches CustomResourceDefinitions to see kinds come. Ours come together; the later of them is enough.
     kopf_settings.watching.field_selectors[CRD_KIND] = f"metadata.name={MIG_NODE.plural}.{GROUP}"
+    # The same with namespaces: the only one that matters is the one in which the agents' pods are.
+    kopf_settings.watching.field_selectors[NAMESPACE_KIND] = f"metadata.name={settings.namespace}"
     if settings.agent_selector:
         kopf_settings.watching.label_selectors[_selector(POD)] = settings.agent_selector
 
@@ -113,4 +116,4 @@ def run(settings: Settings, kubeconfig: Path | None) -> None:
     process = Process(cluster_for(kubeconfig), settings, new_identity(), time.monotonic)
     liveness = None if settings.liveness_port is None else f"http://0.0.0.0:{settings.liveness_port}/healthz"
     registry = registry_for(process, settings, kubeconfig)
-    kopf.run(registry=registry, standalone=True, clusterwide=True, liveness_endpoint=liveness)
+    kopf.run(registry=registry, standalone=True, namespaces=[settings.namespace], liveness_endpoint=liveness)

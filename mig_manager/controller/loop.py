@@ -104,7 +104,8 @@ class Loop:
         self._store.mignodes.sync(self._cluster.pages(MIG_NODE))
         self._store.nodes.sync(self._cluster.pages(NODE))
         if self._settings.agent_selector:
-            self._store.agents.sync(self._cluster.pages(POD, labels=self._settings.agent_selector))
+            agents = self._cluster.pages(POD, self._settings.namespace, labels=self._settings.agent_selector)
+            self._store.agents.sync(agents)
 
     def pass_once(self) -> float:
         """Decide about everything and carry it out; after how many seconds to come again unless the bell rings.

@@ -12,8 +12,8 @@ LEASE_NAME = "mig-manager-controller"
 class Settings:
     """Where and how the controller works. Times are in seconds.
 
-    ``namespace`` is where the Lease is. ``agent_selector`` finds the agents' pods by their labels; when it is empty,
-    agents do not run as pods, and only their answers tell whether they live.
+    ``namespace`` is where the Lease and the agents' pods are. ``agent_selector`` finds these by their labels; when it
+    is empty, agents do not run as pods, and only their answers tell whether they live.
     """
 
     namespace: str

@@ -147,7 +147,8 @@ def test_kopf_is_patient_and_frugal() -> None:
     made = kopf.OperatorSettings()
     handlers.configure(made, Settings(NAMESPACE))
     assert (0.2, 500, False) == (made.queueing.idle_timeout, made.watching.chunk_size, made.posting.enabled)
-    assert ["metadata.name=mignodes.migmanager.io"] == list(made.watching.field_selectors.values())
+    selectors = ["metadata.name=mignodes.migmanager.io", f"metadata.name={NAMESPACE}"]
+    assert selectors == list(made.watching.field_selectors.values())
     assert [Settings(NAMESPACE).agent_selector] == list(made.watching.label_selectors.values())
     bare = kopf.OperatorSettings()
     handlers.configure(bare, QUICK)
@@ -183,14 +184,14 @@ def test_the_handlers(running: Running, tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_running(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Kopf runs alone, over the whole cluster, and answers probes where it was told to."""
+    """Kopf runs alone, in the namespace of the agents' pods, and answers probes where it was told to."""
     calls: list[dict[str, Any]] = []
     monkeypatch.setattr(handlers, "cluster_for", lambda _: MemoryCluster(World().objects, "controller"))
     monkeypatch.setattr("kopf.run", lambda **kwargs: calls.append(kwargs))
     for port in (8080, None):
         handlers.run(Settings(NAMESPACE, liveness_port=port), None)
-    found = [(c["standalone"], c["clusterwide"], c["liveness_endpoint"]) for c in calls]
-    assert [(True, True, "http://0.0.0.0:8080/healthz"), (True, True, None)] == found
+    found = [(c["standalone"], c["namespaces"], c["liveness_endpoint"]) for c in calls]
+    assert [(True, [NAMESPACE], "http://0.0.0.0:8080/healthz"), (True, [NAMESPACE], None)] == found
     assert logging.WARNING == logging.getLogger("kopf.objects").level
 
 

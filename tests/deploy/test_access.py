@@ -77,13 +77,16 @@ CONTROLLER_MAY: list[Question] = [
     ("delete", "migmanager.io", "mignodes", "", "n1"),
     ("get", "", "nodes", "", "n1"),
     ("watch", "", "nodes", "", ""),
-    ("watch", "", "pods", "", ""),
+    ("watch", "", "pods", PRODUCT, ""),
+    ("watch", "", "namespaces", "", PRODUCT),
     ("create", "coordination.k8s.io", "leases", PRODUCT, ""),
     ("patch", "coordination.k8s.io", "leases", PRODUCT, LEASE_NAME),
     ("create", "", "events", "default", ""),
 ]
 CONTROLLER_MAY_NOT: list[Question] = [
     ("patch", "", "nodes", "", "n1"),
+    ("list", "", "pods", "", ""),
+    ("list", "", "pods", OTHER, ""),
     ("create", "", "pods/eviction", OTHER, "p"),
     ("delete", "", "pods", PRODUCT, "agent"),
     ("patch", "migmanager.io", "mignodes/status", "", "n1"),

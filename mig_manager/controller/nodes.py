@@ -15,7 +15,7 @@ from mig_manager.controller.grant import Write
 from mig_manager.controller.records import MIGNodeRecord, NodeRecord
 
 DEADLINE_S = 300.0
-"""For how long the answer of a node without an agent is waited for; ``mig-manager cleanup NODE`` does the rest."""
+"""For how long the answer of a node without an agent is waited for."""
 
 
 class Farewell(Enum):
@@ -34,6 +34,15 @@ def farewell(record: MIGNodeRecord) -> Farewell:
         return Farewell.CLEAR
     answered = record.released and record.observed_generation == record.generation
     return Farewell.DELETE if answered else Farewell.WAIT
+
+
+def can_be_abandoned(record: MIGNodeRecord) -> bool:
+    """Whether a MIGNode may go without an answer when no agent is left to give one.
+
+    A node that is Held or being repaired really is out of service, so its slot is not given to another: it waits for an
+    agent, or for the end of its Node.
+    """
+    return record.released and not record.deleting and not record.unreadable
 
 
 def cleared(record: MIGNodeRecord) -> Write:

@@ -9,7 +9,7 @@ from functools import partial
 from mig_manager.api.mignode import Desired
 from mig_manager.controller.announce import Announcer
 from mig_manager.controller.grant import Write
-from mig_manager.controller.nodes import DEADLINE_S, Farewell, cleared, farewell, mignode_of
+from mig_manager.controller.nodes import DEADLINE_S, Farewell, can_be_abandoned, cleared, farewell, mignode_of
 from mig_manager.controller.pools import Survey
 from mig_manager.controller.records import MIGNodeRecord, NodeRecord
 from mig_manager.controller.store import Store
@@ -74,13 +74,14 @@ class Worklist:
         step = farewell(record)
         if step is Farewell.CLEAR:
             return partial(self._clear, record, found)
-        abandoned = not has_agent and alone_s >= DEADLINE_S and not record.deleting
-        if step is Farewell.WAIT and not has_agent and not abandoned:
+        if step is Farewell.DELETE:
+            return partial(self._delete, record, version, "its agent has answered")
+        if has_agent or not can_be_abandoned(record):
+            return None
+        if alone_s < DEADLINE_S:
             found.wake_s.append(DEADLINE_S - alone_s)
-        if step is Farewell.DELETE or abandoned:
-            why = "its agent has answered" if step is Farewell.DELETE else "no agent to answer"
-            return partial(self._delete, record, version, why)
-        return None
+            return None
+        return partial(self._delete, record, version, "no agent to answer")
 
     def _clear(self, record: MIGNodeRecord, found: Survey) -> None:
         if self._may_clear(record):

@@ -242,9 +242,7 @@ def test_a_node_without_agent_is_not_waited_for(world: World) -> None:
     """Five minutes after its agent went away the MIGNode of a node that left is deleted."""
     world = World(agents=True)
     world.add_agent_pod("n1")
-    controller, (agent,) = joined(world, "n1")
-    controller.run()
-    agent.take_up()
+    controller, _ = applied(world, "n1")
     world.admin.delete(MIG_CONFIG, "pool")
     controller.run()
     world.clock.seconds += 1000
@@ -257,6 +255,23 @@ def test_a_node_without_agent_is_not_waited_for(world: World) -> None:
     world.clock.seconds += 10
     controller.run()
     assert not world.has_mignode("n1")
+
+
+def test_a_held_node_without_agent_keeps_its_slot(world: World) -> None:
+    """C8, C9: it left the pool in mid-flight and really is out; its MIGNode stays, and nobody else gets its slot."""
+    world = World(agents=True)
+    world.add_agent_pod("n1")
+    world.add_agent_pod("n2")
+    controller, (agent, other) = joined(world, "n1", "n2")
+    controller.run()
+    agent.take_up()
+    world.admin.patch(NODE, "n1", {"metadata": {"labels": {"pool": None}}})
+    world.admin.delete(POD, "agent-n1", "mig-manager", grace_s=0)
+    controller.run()
+    controller.run()
+    world.clock.seconds += 1000
+    assert controller.run() > 0
+    assert (True, {}) == (agent.held, other.grant)
 
 
 def test_a_node_is_deleted(world: World) -> None:

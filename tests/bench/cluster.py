@@ -13,7 +13,7 @@ from mig_manager.sim.controlplane.programs import find
 from mig_manager.sim.controlplane.progress import shown
 from tests.bench.agent import agent_measures
 from tests.bench.controller import controller_measures
-from tests.bench.measure import table
+from tests.bench.measure import Measure, table
 from tests.e2e.plane import deployed
 
 
@@ -24,10 +24,15 @@ def main() -> int:
     nodes = options.parse_args().nodes
     with shown() as report:
         programs = find(report)
-    with tempfile.TemporaryDirectory() as directory, deployed(programs) as plane:
-        measures, status = agent_measures(plane, Path(directory))
-        measures += controller_measures(plane, nodes, status)
-    print("\n".join(table(measures)))
+    measures: list[Measure] = []
+    try:
+        with tempfile.TemporaryDirectory() as directory, deployed(programs) as plane:
+            found, status = agent_measures(plane, Path(directory))
+            measures += found
+            measures += controller_measures(plane, nodes, status)
+    finally:
+        # What was measured before something went wrong is shown too.
+        print("\n".join(table(measures)))
     return int(any(measure.broken for measure in measures))
 
 

@@ -71,7 +71,9 @@ def _judge_waiting(view: View, config: MIGConfig, now: datetime) -> tuple[Group,
         return "failed", state.reason or state.result, state.message
     if tried and state is not None and state.result == "Aborted" and view.resting(now):
         return "blocked", state.reason or state.result, state.message
-    return "pending", "Paused" if config.paused else "Waiting", "its turn has not come"
+    if config.paused:
+        return "pending", "Paused", "it waits for spec.paused to be false"
+    return "pending", "Waiting", "its turn has not come"
 
 
 def _judge_in_place(view: View) -> tuple[Group, str, str]:
@@ -126,8 +128,8 @@ def _ready(
     if not standings:
         return "False", "NoNodes", "no node has the labels of spec.nodeSelector"
     if counts["ready"] == counts["total"]:
-        return "True", "Ready", f"all of {_nodes(counts['total'])} have their layout"
-    done = f"{counts['ready']} of {_nodes(counts['total'])} have their layout"
+        return "True", "Ready", f"all of {_in_place(counts['total'])}"
+    done = f"{counts['ready']} of {_in_place(counts['total'])}"
     for group, reason in (("updating", "Updating"), ("failed", "Failed"), ("blocked", "Blocked")):
         if found := [s for s in standings if s.group == group]:
             word = reason if group == "updating" else _common_reason(found, reason)
@@ -177,6 +179,10 @@ def _told(standings: Sequence[Standing]) -> str:
 
 def _why(reason: str, message: str) -> str:
     return f" ({reason}: {_shortened(message, TEXT_LIMIT)})" if message else f" ({reason})"
+
+
+def _in_place(number: int) -> str:
+    return f"{_nodes(number)} {'has its' if number == 1 else 'have their'} layout"
 
 
 def _nodes(number: int) -> str:

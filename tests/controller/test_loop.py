@@ -304,7 +304,7 @@ def test_two_pools_claim_a_node(world: World) -> None:
     world.add_config("other", profile=B)
     controller.run()
     for pool in ("pool", "other"):
-        text = "0 of 1 node have their layout; n1 (ConflictingConfigs: other and pool select it)"
+        text = "0 of 1 node has its layout; n1 (ConflictingConfigs: other and pool select it)"
         assert ("False", "ConflictingConfigs", text) == world.condition("Ready", pool)
     assert (1, False, A) == (
         agent.grant["id"],

@@ -46,7 +46,7 @@ def run(*, story: bool, keep: bool) -> None:
         raise DemoError(f"stopping: {directory} is still there")
     screen.done(f"everything was stopped, nothing is left behind; that took {screen.elapsed_s:.0f} s in all")
     if not keep:
-        screen.say("To go on by hand, with everything running: mig-manager demo --keep")
+        screen.say(f"To go on by hand, with everything running: {_our_command()} demo --keep")
 
 
 def _set_up(stage: Stage, screen: Screen) -> None:
@@ -74,7 +74,7 @@ def _keep(stage: Stage, screen: Screen, *, applied: bool) -> None:
 
 def _say_how(stage: Stage, screen: Screen, *, applied: bool) -> None:
     kubectl = _command("kubectl", stage.kubectl_path)
-    ours = _command("mig-manager", Path(sys.executable).parent / "mig-manager")
+    ours = _our_command()
     screen.act("Go on by hand, in another terminal")
     screen.say(f"export KUBECONFIG={stage.kubeconfig}")
     if not applied:
@@ -86,6 +86,10 @@ def _say_how(stage: Stage, screen: Screen, *, applied: bool) -> None:
     screen.say(f"{ours} sim reboot {stage.directory / 'h100-1.sim'}    # its agent looks every half minute")
     screen.say(f"logs, as long as this runs: {stage.directory}/*.log")
     screen.say("Ctrl-C ends it and removes everything.")
+
+
+def _our_command() -> str:
+    return _command("mig-manager", Path(sys.executable).parent / "mig-manager")
 
 
 def _command(name: str, path: Path) -> str:

@@ -15,7 +15,7 @@ from mig_manager.agent.report import NOT_EXPOSED, write_status
 from mig_manager.agent.results import AT_ONCE_S, Done, Refuse, StepResult, Wait
 from mig_manager.gpu.journal import JournalError
 from mig_manager.gpu.port import DriverNotReadyError, GpuError
-from mig_manager.kube.errors import ClusterError, ConflictError, TooManyRequestsError
+from mig_manager.kube.errors import ClusterError, ConflictError, ForbiddenError, InvalidError, TooManyRequestsError
 from mig_manager.kube.podresources.client import PodResourcesError
 
 _log = logging.getLogger(__name__)
@@ -41,7 +41,7 @@ class Agent:
         except (ClusterError, GpuError, JournalError, PodResourcesError) as error:
             _log.warning("%s: %s", ctx.step, error)
             ending = Ending(ctx.step, _ending_of(error))
-            if isinstance(error, ClusterError):
+            if isinstance(error, ClusterError) and not isinstance(error, ForbiddenError | InvalidError):
                 # What was found is reported when the API answers again; a report now could contradict what is there.
                 return ending
         self.seen = look_of(ctx)

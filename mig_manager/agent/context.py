@@ -133,8 +133,8 @@ class Draft:
 class Context:
     """One pass.
 
-    ``reported`` is the status at its beginning. ``spec_error`` says why the MIGNode cannot be understood; then it
-    counts as one that wants nothing.
+    ``reported`` is the status at its beginning, and ``observed`` says that everything was read. ``spec_error`` says why
+    the MIGNode cannot be understood; then it counts as one that wants nothing.
     """
 
     ports: Ports
@@ -152,6 +152,7 @@ class Context:
     allocatable: tuple[Devices, ...] = ()
     kubelet_error: str = ""
     record: Record = field(default_factory=Record)
+    observed: bool = False
     uncordoned: bool = False
     work: Plan | None = None
     order: Plan | None = None

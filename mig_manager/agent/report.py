@@ -44,10 +44,10 @@ def write_status(ctx: Context, ending: Ending) -> MIGNodeStatus | None:
 
 
 def status_of(ctx: Context, ending: Ending) -> MIGNodeStatus:
-    """The status as it should be."""
+    """The status as it should be. A pass that could not read everything only says so, and promises nothing."""
     before = ctx.status
     step = "" if isinstance(ending.result, Done) else ending.step
-    free = ctx.hold is None and not ctx.ours
+    free = ctx.observed and ctx.hold is None and not ctx.ours
     after = replace(
         before,
         # An answer to a generation promises that nothing of ours is left, unless a hold was written along with it.
@@ -58,6 +58,8 @@ def status_of(ctx: Context, ending: Ending) -> MIGNodeStatus:
         boot_id=ctx.node.get("status", {}).get("nodeInfo", {}).get("bootID", before.boot_id),
         conditions=_conditions(ctx, ending),
     )
+    if not ctx.observed:
+        return after
     if ctx.driver_error is not None:
         return replace(after, plan=None, gpus=(), summary=Summary(), resources={}, slices_missing=False)
     return replace(

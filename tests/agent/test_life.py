@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 
 from mig_manager.agent.names import CORDONED, PAUSE_TAINT, PAUSED, PAUSED_WORD, STARTUP_TAINT
+from mig_manager.agent.results import Refuse
 from mig_manager.geometry.layout import MigMode
+from mig_manager.kube.errors import ForbiddenError
 from mig_manager.kube.kinds import EVENT, LEASE, MIG_NODE, NODE, POD, Kind
 from mig_manager.sim.model.codes import NvmlCode
 from mig_manager.sim.node.plugin_devices import Strategy
-from tests.agent.worlds import A30, A100, H100, PLUGIN_GATE, SXM, T4, World, every, layout, on
+from tests.agent.worlds import A30, A100, H100, PLUGIN_GATE, SXM, T4, Fault, Process, World, every, layout, on
 
 Make = Callable[..., World]
 CUT = (("1g", 0), ("2g", 2), ("3g", 4))
@@ -528,6 +530,35 @@ def test_node_whose_fields_are_not_tracked(world: Make) -> None:
     w.cordon()
     assert "release: Done" == w.settle()[-1]
     assert w.node["spec"]["unschedulable"]
+
+
+def test_what_the_agent_may_not_do_is_reported(world: Make) -> None:
+    """A refusal of the API server is an answer: it stands in the status, with the request that was refused."""
+    w = applied(world)
+    w.machine.add_instance(0, "1g", start=3)
+    w.machine.remove_instance(0, start=1)
+    w.settle(2, seconds=40)
+
+    def deny(doing: str) -> ForbiddenError:
+        return ForbiddenError(doing, "not in this namespace")
+
+    process = Process(fault=Fault(4, deny))
+    ending = w.run_pass(process)
+    assert "delete Pod" in process.names
+    assert Refuse("Forbidden", "delete Pod: not in this namespace") == ending.result
+    assert ("False", "Forbidden") == w.ready
+
+
+def test_damaged_journal_promises_nothing(world: Make) -> None:
+    """While the host file cannot be read nobody knows what is open: no generation is answered, the cards stay shown."""
+    w = applied(world)
+    shown = w.status["gpus"]
+    w.path.write_text("{", encoding="utf-8")
+    w.leave_pool()
+    assert "observe: JournalError" == w.settle(1)[-1]
+    assert ("False", "JournalError") == w.ready
+    assert w.mignode["metadata"]["generation"] > w.status["observedGeneration"]
+    assert shown == w.status["gpus"]
 
 
 def test_untracked_node_that_is_uncordoned_in_mid_flight(world: Make) -> None:

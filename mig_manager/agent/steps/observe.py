@@ -39,6 +39,7 @@ def observe(ctx: Context) -> StepResult:
     except GpuError as error:
         ctx.driver_error = error
     ctx.uncordoned = ctx.cordon.lifted
+    ctx.observed = True
     return CONTINUE
 
 

@@ -5,26 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from mig_manager.agent.names import CORDONED, PAUSED
+from mig_manager.agent.names import PAUSED
 from mig_manager.kube.kinds import MIG_NODE, NODE
 from tests.e2e.proxy import Request
 
 Moment = Callable[[Request], bool]
-
-
-def takes_up(asked: Request) -> bool:
-    """Held is written."""
-    return asked.patches(MIG_NODE.plural, status=True) and _grant_state(asked) == "Held"
-
-
-def cordons(asked: Request) -> bool:
-    """The Node becomes unschedulable."""
-    return asked.patches(NODE.plural) and asked.body.get("spec", {}).get("unschedulable") is True
-
-
-def evicts(asked: Request) -> bool:
-    """A pod is evicted, and not only on trial."""
-    return asked.path.endswith("/eviction") and "dryRun" not in asked.body["deleteOptions"]
 
 
 def pauses(asked: Request) -> bool:
@@ -36,17 +21,6 @@ def resumes(asked: Request) -> bool:
     """The GPU clients may come back."""
     annotations = _annotations(asked)
     return asked.patches(NODE.plural) and PAUSED in annotations and annotations[PAUSED] is None
-
-
-def lets_in(asked: Request) -> bool:
-    """The Node becomes schedulable again."""
-    annotations = _annotations(asked)
-    return asked.patches(NODE.plural) and CORDONED in annotations and annotations[CORDONED] is None
-
-
-def releases(asked: Request) -> bool:
-    """Released is written."""
-    return asked.patches(MIG_NODE.plural, status=True) and _grant_state(asked) == "Released"
 
 
 def wishes(asked: Request) -> bool:
@@ -82,7 +56,7 @@ def signature(asked: Request) -> str:
         for part in (labels, _annotations(asked), body.get("spec") or {}):
             words += [f"{key}-" if value is None else f"{key}+" for key, value in sorted(part.items())]
     elif "deleteOptions" in body:
-        words.append("dry run" if "dryRun" in body["deleteOptions"] else "")
+        words.append("on trial" if "dryRun" in body["deleteOptions"] else "for good")
     return " ".join(words)
 
 

@@ -78,15 +78,19 @@ class Process:
         """SIGTERM, and wait until it has ended."""
         self._end(signal.SIGTERM)
 
-    def restart(self) -> None:
-        """Start it again after a kill."""
-        self.kill()
-        self.start()
-
     def tail(self) -> str:
         """The end of its log."""
         lines = self.log.read_text().splitlines() if self.log.exists() else []
         return "\n".join([f"--- {self.name} ---", *lines[-TAIL_LINES:]])
+
+    def complaints(self, start: int = 0) -> list[str]:
+        """Lines of its log, from a byte on, that no program of ours should ever write."""
+        text = self.log.read_bytes()[start:].decode() if self.log.exists() else ""
+        return [line for line in text.splitlines() if "Traceback" in line or "forbidden" in line.lower()]
+
+    def log_size(self) -> int:
+        """How long its log is, in bytes."""
+        return self.log.stat().st_size if self.log.exists() else 0
 
     def _end(self, with_signal: signal.Signals) -> None:
         if self._process is not None:

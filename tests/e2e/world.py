@@ -43,6 +43,8 @@ class World:
         self.observer = Observer(plane.recorder, WORK)
         self.controller = plane.controller
         self.processes: list[Process] = [self.controller]
+        # The controller is older than this world, and its log longer.
+        self._logs = {self.controller.name: self.controller.log_size()}
         self._configs: list[str] = []
 
     def __enter__(self) -> Self:
@@ -58,6 +60,8 @@ class World:
             sys.stdout.write(self.explain())
             if kind is None:
                 self.observer.judge()
+                for process in self.processes:
+                    assert [] == process.complaints(self._logs.get(process.name, 0)), process.name
         finally:
             self._clean()
 

@@ -19,7 +19,7 @@ from mig_manager.controller.settings import Settings
 from mig_manager.controller.store import Store
 from mig_manager.controller.work import Worklist
 from mig_manager.controller.writer import ServerBusyError, Writer
-from mig_manager.kube.errors import ClusterError
+from mig_manager.kube.errors import ClusterError, TooManyRequestsError
 from mig_manager.kube.kinds import MIG_CONFIG, MIG_NODE, NODE, POD
 from mig_manager.kube.port import Cluster
 
@@ -83,7 +83,7 @@ class Loop:
                 self._failures = 0
             except (ServerBusyError, ClusterError) as error:
                 self._failures += 1
-                wait_s = min(LONGEST_WAIT_S, 2.0**self._failures)
+                wait_s = min(LONGEST_WAIT_S, max(_asked_s(error), 2.0 ** min(self._failures, 10)))
                 logger.warning("%s; next attempt in %.0f s", error, wait_s)
                 stop.wait(wait_s)
                 self._bell.set()
@@ -146,3 +146,10 @@ class Loop:
     def _check_lease(self) -> None:
         if not self._leads():
             raise LeaseLostError("the lease was not renewed in time")
+
+
+def _asked_s(error: ServerBusyError | ClusterError) -> float:
+    """For how much patience the server asks, in seconds."""
+    if isinstance(error, ServerBusyError):
+        return error.wait_s
+    return error.retry_after_s if isinstance(error, TooManyRequestsError) else 0.0

@@ -158,7 +158,7 @@ class Writer:
     def _fail(self, kind: Kind, name: str, error: ClusterError) -> None:
         known = self._backoffs.get((kind, name))
         failures = 1 if known is None else known.failures + 1
-        wait_s = min(LONGEST_BACKOFF_S, FIRST_BACKOFF_S * 2 ** (failures - 1))
+        wait_s = min(LONGEST_BACKOFF_S, FIRST_BACKOFF_S * 2 ** min(failures - 1, 10))
         self._backoffs[kind, name] = _Backoff(failures, self._monotonic() + wait_s)
         logger.error("%s; trying again in %.0f s", error, wait_s)
 

@@ -374,6 +374,18 @@ def test_a_refused_write_stops_nobody_else(world: World) -> None:
     assert 1 == first.grant["id"]
 
 
+def test_a_write_that_is_refused_for_days(world: World) -> None:
+    """The distance between attempts ends growing at five minutes, however many there were."""
+    controller, (agent,) = joined(world, "n1")
+    controller.before = failing(ForbiddenError("patching MIGNode n1", "no"))
+    for _ in range(1100):
+        controller.loop.pass_once()
+        world.clock.seconds += 300
+    controller.before = lambda _: None
+    controller.run()
+    assert 1 == agent.grant["id"]
+
+
 @pytest.mark.parametrize(
     ("error", "wait_s"),
     [(UnavailableError("patching", "down"), 2.0), (TooManyRequestsError("patching", "later", 7.0), 7.0)],
@@ -576,8 +588,17 @@ def test_a_pass_after_every_ring(world: World) -> None:
     assert world.has_mignode("n1")
 
 
-def test_the_loop_waits_while_the_server_is_away(world: World) -> None:
-    """A failing list ends the round, not the process; the next round begins with the list."""
+@pytest.mark.parametrize(
+    ("verb", "error", "wait_s"),
+    [
+        ("list", UnavailableError("listing", "down"), 2.0),
+        ("list", TooManyRequestsError("listing", "later", 7.0), 7.0),
+        ("create", TooManyRequestsError("creating", "later", 7.0), 7.0),
+        ("create", TooManyRequestsError("creating", "much later", 3600.0), 30.0),
+    ],
+)
+def test_the_loop_waits_while_the_server_is_away(world: World, verb: str, error: Exception, wait_s: float) -> None:
+    """A failure ends the round, not the process; the next one comes after what the server asks for, within reason."""
     world.settings = Settings("mig-manager", agent_selector="", pass_interval_s=0.0)
     world.add_config()
     world.add_node("n1")
@@ -597,8 +618,8 @@ def test_the_loop_waits_while_the_server_is_away(world: World) -> None:
     stop = Stop()
 
     def hook(call: Call) -> None:
-        if call.verb == "list":
-            raise UnavailableError("listing", "down")
+        if call.verb == verb:
+            raise error
 
     controller.before = hook
 
@@ -607,4 +628,4 @@ def test_the_loop_waits_while_the_server_is_away(world: World) -> None:
             stop.set()
 
     controller.loop.run(stop, beat)
-    assert [2.0] == waits
+    assert [wait_s] == waits

@@ -102,7 +102,7 @@ class Site:
         return (
             (desired["profile"], labels.get("migmanager.io/applied-profile"), ready) == (profile, profile, ["True"])
             and status["observedGeneration"] == found["metadata"]["generation"]
-            and status["grant"]["state"] == "Released"
+            and status.get("grant", {}).get("state") == "Released"
         )
 
 

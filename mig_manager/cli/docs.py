@@ -102,9 +102,9 @@ def _derived() -> Mapping[str, tuple[str, list[Layout]]]:
                 double[f"all-{label_value(profile.name)}"] = None
             else:
                 shapes[f"all-{label_value(profile.name.shape)}"] = None
-    found = {name: ("Every card is filled with this slice.", [derived_layout(name)]) for name in shapes}
+    found = {name: ("As many of this slice as fit on the card.", [derived_layout(name)]) for name in shapes}
     found["all-1g with double memory"] = (
-        f"Every card is filled with the 1g that has twice the memory; the name is one of {', '.join(double)}.",
+        f"As many as fit of the 1g that has twice the memory; the name is one of {', '.join(double)}.",
         [Layout((GpuEntry((SliceRequest(SliceName(1), "max", double_memory=True),)),), "all-1g.double")],
     )
     found[BALANCED] = ("Something of each size.", [derived_layout(BALANCED)])

@@ -79,7 +79,7 @@ def failures() -> Iterator[None]:
         # Where it was looked for fills a page; the agent logs it, a person at a terminal wants to know what to do.
         missing = error.code == _LIBRARY_NOT_FOUND
         problem = f"{error.doing}: not found; install the NVIDIA driver" if missing else str(error)
-        raise CommandError(f"{problem}; to work without a GPU use --sim FILE or --gpu MODEL") from error
+        raise CommandError(f"{problem}; without a GPU: --sim FILE, or plan --gpu MODEL") from error
     except (GpuError, JournalError, LockedError, MachineError) as error:
         raise CommandError(str(error)) from error
     except OSError as error:

@@ -191,4 +191,4 @@ def test_live_machine_without_driver() -> None:
 
     assert (1, "", 1) == (result.returncode, result.stdout, result.stderr.count("\n"))
     assert result.stderr.startswith("error: ")
-    assert result.stderr.endswith("; to work without a GPU use --sim FILE or --gpu MODEL\n")
+    assert result.stderr.endswith("; without a GPU: --sim FILE, or plan --gpu MODEL\n")

@@ -53,11 +53,10 @@ class Screen:
         self.say(f"{self.elapsed_s:5.1f} s  {text}", "dim")
 
     def command(self, line: str, output: str = "") -> None:
-        """Print a command and what it printed. A terminal that is too narrow for a line gets its beginning."""
+        """Print a command and what it printed, whole: a narrow terminal wraps it, as it would for kubectl itself."""
         self.say(f"$ {line}", "bold cyan")
         for text in output.splitlines():
-            cut = self.console.is_terminal and len(text) > self.console.width
-            self.say(f"{text[: self.console.width - 1]}…" if cut else text)
+            self.say(text)
 
     def done(self, text: str) -> None:
         """Say what has been shown to be true."""

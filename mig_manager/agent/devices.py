@@ -17,7 +17,6 @@ from mig_manager.kube.podresources.values import Devices, physical_id
 from mig_manager.planner.strategy import Strategy
 
 WHOLE_GPU = "nvidia.com/gpu"
-MIG_RESOURCE = "nvidia.com/mig-"
 
 _OLD_STYLE = re.compile(r"MIG-(?P<gpu>GPU-[0-9a-f-]+)/(?P<gi>\d+)/(?P<ci>\d+)")
 """How drivers before R470 called a MIG device."""

@@ -97,6 +97,28 @@ def test_grant_changes_right_before_the_record(world: Make, act: Callable[[World
     assert before == w.shape()
 
 
+def test_recovery_waits_for_the_kubelet(world: Make) -> None:
+    """A change that was cut short destroys nothing while nobody says who uses what."""
+    w = world(A100, cut=(("1g", 0), ("2g", 2), ("3g", 4)))
+    w.want(every("1g*7"))
+    w.run_pass()
+    w.grant()
+
+    def die(_: World) -> None:
+        raise KilledError
+
+    with pytest.raises(KilledError):
+        run_until(w, "nvmlGpuInstanceDestroy done", die)
+    half_done = w.shape()
+    w.kubelet_down = True
+    ending = w.run_pass(Process())
+    assert ("finish_begun", "KubeletUnreachable") == (ending.step, getattr(ending.result, "reason", ""))
+    assert half_done == w.shape()
+    w.kubelet_down = False
+    w.process = Process()
+    assert "release: Done" == w.settle()[-1]
+
+
 def test_pod_that_is_bound_before_a_recovery_cordons(world: Make) -> None:
     """A change that was cut short looks at holders behind its new cordon, not as they were before it."""
     w = world(A100, cut=(("1g", 0), ("2g", 2), ("3g", 4)), gated=False, plugin_tolerates=True)

@@ -857,6 +857,8 @@ def test_kubelet_that_does_not_answer(world: Make) -> None:
     w.grant()
     assert "take_up: KubeletUnreachable" == w.settle(2)[-1]
     assert "mig-1g.10gb" not in w.labels
+    # It is looked at again with growing distance.
+    assert isinstance(w.run_pass().result, Refuse)
     w.kubelet_down = False
     assert "release: Done" == w.settle()[-1]
 

@@ -7,7 +7,7 @@ from mig_manager.agent.availability import half_done
 from mig_manager.agent.context import Context, Verdict
 from mig_manager.agent.live import pods_on, read_cards
 from mig_manager.agent.means import means_for
-from mig_manager.agent.results import CONTINUE, Continue, Refuse, StepResult, Wait
+from mig_manager.agent.results import CONTINUE, Continue, Refuse, StepResult
 from mig_manager.gpu.apply import recover
 from mig_manager.gpu.result import Outcome, Result
 
@@ -27,7 +27,7 @@ def finish_begun(ctx: Context) -> StepResult:
         return Refuse("DriverNotReady", f"an unfinished change waits for the driver: {ctx.driver_error}")
     if half_done(ctx.cards, ctx.record):
         if ctx.kubelet_error:
-            return Wait("KubeletUnreachable", 2.0, ctx.kubelet_error)
+            return Refuse("KubeletUnreachable", ctx.kubelet_error)
         for act in (acts.cordon, acts.pause):
             result = act(ctx)
             if not isinstance(result, Continue):

@@ -89,7 +89,7 @@ def _obstacle(ctx: Context, grant: Grant, work: Plan) -> StepResult | None:
     if foreign:
         return Refuse("ForeignManager", f"{foreign[0]} manages MIG here; set nvidia.com/gpu.deploy.mig-manager=false")
     if ctx.kubelet_error:
-        return Wait("KubeletUnreachable", 2.0, ctx.kubelet_error)
+        return Refuse("KubeletUnreachable", ctx.kubelet_error)
     return acts.untracked(ctx) or _unmovable(ctx, work)
 
 

@@ -937,10 +937,8 @@ def test_events_tell_the_story_once(world: Make) -> None:
     assert [
         ("MIGNode", "RepartitionStarted", 1),
         ("MIGNode", "Repartitioned", 1),
-        ("MIGNode", "WaitingForGrant", 1),
         ("Node", "RepartitionStarted", 1),
         ("Node", "Repartitioned", 1),
-        ("Node", "WaitingForGrant", 1),
     ] == told
 
 

@@ -92,8 +92,7 @@ def test_all_dry_runs_come_before_the_first_eviction() -> None:
     assert Progress(evicted=("ns/a", "ns/b")) == c.round("a", "b")
     assert [("evict-dry-run", "a"), ("evict-dry-run", "b"), ("evict", "a"), ("evict", "b")] == c.calls
     assert Progress(leaving=("ns/a", "ns/b")) == c.round("a", "b")
-    assert not c.round("a").done
-    assert drain_once(c.client, []).done
+    assert Progress() == drain_once(c.client, [])
 
 
 def test_nobody_goes_while_one_is_blocked() -> None:
@@ -106,7 +105,6 @@ def test_nobody_goes_while_one_is_blocked() -> None:
     assert ((), "EvictionBlocked", BLOCKED_RETRY_S) == (progress.evicted, progress.reason, progress.retry_after_s)
     assert "disruption budget guard" in progress.blocked
     assert "deletionTimestamp" not in c.admin.get(POD, "a", "ns")["metadata"]
-    assert not progress.done
 
 
 def test_more_than_one_budget_is_a_block() -> None:
@@ -156,7 +154,7 @@ def test_other_pod_of_the_name_is_let_be() -> None:
     old = c.pod("a")
     c.admin.delete(POD, "a", "ns", grace_s=0)
     new = c.pod("a")
-    assert drain_once(c.client, [old]).done
+    assert Progress() == drain_once(c.client, [old])
     assert new["metadata"]["uid"] == c.admin.get(POD, "a", "ns")["metadata"]["uid"]
     assert "deletionTimestamp" not in c.admin.get(POD, "a", "ns")["metadata"]
 
@@ -166,7 +164,7 @@ def test_pod_that_goes_between_dry_run_and_eviction() -> None:
     c = Cluster()
     c.pod("a")
     c.errors["evict", "a"] = ConflictError("evicting", "another uid")
-    assert c.round("a").done
+    assert Progress() == c.round("a")
 
 
 def test_other_errors_come_out() -> None:
@@ -189,4 +187,4 @@ def test_grace_period_is_passed_on() -> None:
 def test_finished_pods_need_no_eviction() -> None:
     """A pod that has ended is not in the way any more."""
     c = Cluster()
-    assert drain_once(c.client, [pod("Succeeded")]).done
+    assert Progress() == drain_once(c.client, [pod("Succeeded")])

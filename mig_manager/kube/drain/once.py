@@ -19,7 +19,7 @@ class Progress:
     """What one round found and did; all names are ``namespace/name``.
 
     ``evicted`` were asked to leave in this round, ``leaving`` are on their way. ``blocked`` says why nobody else was
-    evicted: ``reason`` is CamelCase, empty while nothing is in the way.
+    evicted: ``reason`` is CamelCase, empty while nothing is in the way. One with nothing in it says that all are gone.
     """
 
     evicted: tuple[str, ...] = ()
@@ -27,11 +27,6 @@ class Progress:
     reason: str = ""
     blocked: str = ""
     retry_after_s: float = BLOCKED_RETRY_S
-
-    @property
-    def done(self) -> bool:
-        """Whether all of them are gone."""
-        return not (self.evicted or self.leaving or self.reason)
 
 
 def drain_once(cluster: Cluster, pods: Sequence[Mapping[str, Any]], grace_s: int | None = None) -> Progress:

@@ -45,14 +45,18 @@ def cordon(ctx: Context) -> StepResult:
     held = hold is not None and hold.state == "Held"
     if not held and not ctx.unavailable:
         return Wait("NodeAvailable", SOON_S, "the node is available, and no slot is held for taking it out")
-    note = {"grant": hold.id if hold else 0, "since": ctx.now.isoformat(timespec="seconds")}
     metadata = {
         "resourceVersion": ctx.node["metadata"]["resourceVersion"],
-        "annotations": {CORDONED: json.dumps(note)},
+        "annotations": {CORDONED: cordon_note(ctx)},
         "labels": {STATE: UPDATING},
     }
     patch_node(ctx, {"metadata": metadata, "spec": {"unschedulable": True}})
     return CONTINUE
+
+
+def cordon_note(ctx: Context) -> str:
+    """What our annotation says of a cordon: the grant that it is for, and since when."""
+    return json.dumps({"grant": ctx.hold.id if ctx.hold else 0, "since": ctx.now.isoformat(timespec="seconds")})
 
 
 def untracked(ctx: Context) -> Refuse | None:

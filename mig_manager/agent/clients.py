@@ -60,12 +60,32 @@ class Pause:
 
     @classmethod
     def of(cls, node: Mapping[str, Any]) -> Pause | None:
-        """What the Node's annotation says; ``None`` when nothing of ours is paused."""
-        text = (node["metadata"].get("annotations") or {}).get(PAUSED)
-        if text is None:
+        """What of ours is paused on the Node; ``None`` when nothing is.
+
+        Deploy labels that bear our word and our taint are ours even where somebody has removed or damaged the
+        annotation: such a gate was deployed before. Otherwise its client would stay away for ever.
+        """
+        metadata = node["metadata"]
+        text = (metadata.get("annotations") or {}).get(PAUSED)
+        labels, taints = metadata.get("labels") or {}, node.get("spec", {}).get("taints") or ()
+        gates: dict[str, str | None] = {key: DEPLOYED for key, value in labels.items() if value == PAUSED_WORD}
+        taint = any(t["key"] == PAUSE_TAINT for t in taints)
+        if text is None and not gates and not taint:
             return None
+        noted = _noted(text) if text is not None else cls()
+        return cls({**gates, **noted.gates}, taint or noted.taint, noted.restart)
+
+
+def _noted(text: str) -> Pause:
+    """What the annotation says; of one that somebody has damaged only what is a record of ours."""
+    try:
         value = json.loads(text)
-        return cls(value["labels"], value["taint"], tuple(value["restart"]))
+        gates, taint, restart = dict(value["labels"]), value["taint"], tuple(value["restart"])
+    except (ValueError, TypeError, KeyError):
+        return Pause()
+    if any(former is not None and not isinstance(former, str) for former in gates.values()):
+        return Pause()
+    return Pause(gates, bool(taint), restart)
 
 
 def load_clients(path: Path | None = None) -> tuple[GpuClient, ...]:

@@ -38,6 +38,11 @@ class Cordon:
         return self.noted and not self.ours
 
     @property
+    def unmarked(self) -> bool:
+        """Our name on the field without our annotation: we write and remove both at once, so somebody removed it."""
+        return self.unschedulable and self.owned and not self.noted
+
+    @property
     def lifted(self) -> bool:
         """Somebody made the node schedulable against us."""
         return self.noted and not self.unschedulable

@@ -14,6 +14,8 @@ from mig_manager.agent.results import CONTINUE, StepResult
 def retract(ctx: Context) -> StepResult:
     """Labels that promise slices that are not there are gone; our annotation without our cordon is gone (rule A8).
 
+    Our cordon without our annotation has it back: else it would count as a person's, and stay for ever.
+
     On a node that is held labels are only taken back: what is exposed afterwards is said when the work is done. No
     cordon is made here: slices that are missing without a grant are no reason to touch the node (rule A10). One patch,
     so a crash leaves it undone or done.
@@ -31,8 +33,8 @@ def retract(ctx: Context) -> StepResult:
     metadata: dict[str, Any] = {}
     if change:
         metadata["labels"] = change
-    if ctx.cordon.stale:
-        metadata["annotations"] = {CORDONED: None}
+    if ctx.cordon.stale or ctx.cordon.unmarked:
+        metadata["annotations"] = {CORDONED: acts.cordon_note(ctx) if ctx.cordon.unmarked else None}
         metadata["resourceVersion"] = ctx.node["metadata"]["resourceVersion"]
     if metadata:
         acts.patch_node(ctx, {"metadata": metadata})

@@ -85,10 +85,9 @@ def decide(views: Sequence[View], config: MIGConfig, me: str, now: datetime, slo
 def _consider(turn: _Turn, view: View) -> None:
     """The rules for one node, in the order of precedence; at most one write."""
     record, config = view.record, turn.config
-    grant = record.grant
     wanted = view.wish if differs(view) else None
     stopped = config.paused or bool(view.wish.error)
-    if stopped and grant is not None and not grant.revoked and not (record.taken_up and record.released):
+    if stopped and record.to_be_stopped:
         # Pause: what is not Released is revoked; grants that were carried out stand, so that repairs go on.
         why = "the MIGConfig is paused" if config.paused else "its profile is unknown"
         turn.writes.append(Write(record.name, why, desired=wanted, revoke=True))

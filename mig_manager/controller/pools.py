@@ -133,9 +133,12 @@ def _assign(  # noqa: PLR0913, PLR0917 - one node's part of a look
         text = "its MIGConfig cannot be read"
         pools[record.config].standings.append(Standing(node.name, "blocked", "InvalidSpec", text))
     elif len(owners) > 1:
+        text = f"{' and '.join(owners)} select it"
         for owner in owners:
-            text = f"{' and '.join(owners)} select it"
             pools[owner].standings.append(Standing(node.name, "blocked", CONFLICT, text))
+        if record is not None and record.to_be_stopped and not record.deleting and not record.unreadable:
+            # Left alone by both: what one of them had begun to ask for must not be carried out either.
+            found.writes.append((Write(record.name, text, revoke=True), record))
     elif owners:
         _join(found, pools[owners[0]], node, record, agents, timers)
     elif record is not None:

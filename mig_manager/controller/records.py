@@ -191,6 +191,11 @@ class MIGNodeRecord:
         return self.grant is not None and self.state is not None and self.state.id == self.grant.id
 
     @property
+    def to_be_stopped(self) -> bool:
+        """Whether it has an unrevoked grant that was not carried out; one that was stands, so that repairs go on."""
+        return self.grant is not None and not self.grant.revoked and not (self.taken_up and self.released)
+
+    @property
     def holds_slot(self) -> bool:
         """Whether the node holds a slot: it is Held, or has an unrevoked grant with a slot that is not taken up."""
         grant = self.grant

@@ -316,6 +316,21 @@ def test_two_pools_claim_a_node(world: World) -> None:
     assert "other" == world.mignode("n1")["spec"]["desired"]["config"]
 
 
+def test_two_pools_claim_a_node_that_is_held(world: World) -> None:
+    """What one of them had begun is stopped: the grant is revoked, once; without the conflict work goes on."""
+    controller, (agent,) = joined(world, "n1")
+    controller.run()
+    assert agent.take_up()
+    world.add_config("other", profile=B)
+    controller.run()
+    assert (1, True) == (agent.grant["id"], agent.grant["revoked"])
+    assert ("False", "ConflictingConfigs") == world.condition()[:2]
+    agent.release("Aborted")
+    world.admin.delete(MIG_CONFIG, "other")
+    controller.run()
+    assert (2, False) == (agent.grant["id"], agent.grant["revoked"])
+
+
 def test_a_config_that_cannot_be_read_keeps_its_nodes(world: World) -> None:
     """Written past the admission: its pool stays as it is. Other pools go on."""
     controller, (agent,) = applied(world, "n1")

@@ -219,8 +219,7 @@ class Context:
         if self.driver_error is not None:
             return False
         grant = self.draft.grant or self.status.grant
-        # The next claim forgets the result; what was reported of the slices stays until something is promised again.
-        failed = self.status.slices_missing or (grant is not None and grant.result == "Failed")
+        failed = grant is not None and grant.after_failure
         return half_done(self.cards, self.record) or lacks_slices(self.cards, self.record, failed=failed)
 
     @property

@@ -15,7 +15,21 @@ from mig_manager.kube.errors import ForbiddenError
 from mig_manager.kube.kinds import EVENT, LEASE, MIG_NODE, NODE, POD, Kind
 from mig_manager.sim.model.codes import NvmlCode
 from mig_manager.sim.node.plugin_devices import Strategy
-from tests.agent.worlds import A30, A100, H100, PLUGIN_GATE, SXM, T4, Fault, Process, World, every, layout, on
+from tests.agent.worlds import (
+    A30,
+    A100,
+    H100,
+    PLUGIN_GATE,
+    SXM,
+    T4,
+    Fault,
+    KilledError,
+    Process,
+    World,
+    every,
+    layout,
+    on,
+)
 
 Make = Callable[..., World]
 CUT = (("1g", 0), ("2g", 2), ("3g", 4))
@@ -762,6 +776,33 @@ def test_failed_rollback_is_repaired_under_a_new_grant_without_a_slot(world: Mak
     assert "stand_down: NodeCameBack" not in ended
     assert "release: Done" == ended[-1]
     assert not w.status["slicesMissing"]
+    w.assert_clean()
+
+
+def test_half_done_first_layout_that_is_taken_back_leaves_no_lack(world: Make) -> None:
+    """A node that never had a layout lacks slices while it is half done, and not afterwards: it needs a slot again."""
+    w = granted(world)
+    w.pod("late", "nvidia.com/mig-3g.40gb")
+    w.machine.inject(CREATE, code=NvmlCode.INSUFFICIENT_RESOURCES, calls=[1])
+    process = Process()
+
+    def look() -> None:
+        if process.names[-1] == "nvmlGpuInstanceDestroy done":
+            raise KilledError
+
+    process.look, w.process = look, process
+    with pytest.raises(KilledError):
+        w.settle()
+    w.process = Process()
+    w.kubelet_down = True
+    w.run_pass()
+    assert w.status["slicesMissing"]
+    w.kubelet_down = False
+    w.settle(2)
+    assert ("Released", "RolledBack") == (w.grant_status["state"], w.grant_status["result"])
+    assert not w.status["slicesMissing"]
+    w.grant(slot=False)
+    assert "take_up: NodeAvailable" == w.settle(1)[-1]
     w.assert_clean()
 
 

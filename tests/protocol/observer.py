@@ -76,8 +76,8 @@ class Observer:
         origin = record.intent.origin if record.intent else {}
         promised = {**origin, **record.last_good}
         if not promised:  # after a change that failed for good nobody promises anything
-            status = self._mignodes.get(name, {}).get("status", {})
-            return bool(status.get("slicesMissing") or status.get("grant", {}).get("result") == "Failed")
+            grant = self._mignodes.get(name, {}).get("status", {}).get("grant", {})
+            return bool(grant.get("result") == "Failed" or ("result" not in grant and grant.get("reason")))
         return any(Counter(s.profile_id for s in target.slices) - there for target in promised.values())
 
     def _mignode_gone(self, name: str) -> None:

@@ -139,14 +139,21 @@ def _not_the_leader(ctx: Context, grant: Grant) -> StepResult | None:
 def _write(ctx: Context, grant: Grant, state: GrantState) -> StepResult:
     """Write the state with the resourceVersion of the read that everything was decided on.
 
-    A grant that was Released before keeps its result: by that the drain knows that it may evict nobody.
+    A grant that was Released before keeps its result: by that the drain knows that it may evict nobody. One that
+    follows a failure names it: by that the node stays unavailable anyway until something is promised again.
     """
     former, mignode = ctx.status.grant, ctx.mignode
     if mignode is None:
         return _idle(ctx)
     again = former is not None and former.id == grant.id
     tried = former is not None and former.result not in (None, "Applied")
-    claim = GrantStatus(grant.id, state, since=ctx.now, attempts=former.attempts if former and tried else 0)
+    claim = GrantStatus(
+        id=grant.id,
+        state=state,
+        reason=former.reason if former and former.after_failure else "",
+        since=ctx.now,
+        attempts=former.attempts if former and tried else 0,
+    )
     written: dict[str, Any] = {} if again else dict.fromkeys(FORGOTTEN)
     written |= {"attempts": None, **claim.to_dict()}
     body = {

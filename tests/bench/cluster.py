@@ -28,8 +28,8 @@ def main() -> int:
     try:
         with tempfile.TemporaryDirectory() as directory, deployed(programs) as plane:
             found, status = agent_measures(plane, Path(directory))
-            measures += found
-            measures += controller_measures(plane, nodes, status)
+        measures += found
+        measures += controller_measures(programs, nodes, status)
     finally:
         # What was measured before something went wrong is shown too.
         print("\n".join(table(measures)))

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import subprocess
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from mig_manager.kube.client import KubernetesCluster
 from mig_manager.kube.kinds import MIG_CONFIG
+from mig_manager.sim.controlplane.access import Access
+from mig_manager.sim.controlplane.kubectl import find_kubectl
+from mig_manager.sim.controlplane.programs import Programs
+from mig_manager.sim.controlplane.runner import ControlPlane
 from tests.bench.fleet import Crowd
 from tests.bench.measure import Measure, Memory, cpu_s, percent, seconds
 from tests.bench.site import config
-from tests.e2e.plane import PRODUCT, Plane
+from tests.conftest import CRDS
+from tests.deploy.manifests import DEPLOY
+from tests.e2e.plane import PERSON, PRODUCT
 from tests.e2e.processes import Process
 from tests.e2e.waiting import until
 
@@ -21,28 +29,50 @@ IDLE_S = 30.0
 DEADLINE_S = 600.0
 
 
-def controller_measures(plane: Plane, nodes: int, like: Mapping[str, Any]) -> list[Measure]:
-    """All of them. No agents run: their pods are not watched, and their answers are written in bulk."""
-    plane.controller.stop()
-    plane.kubectl("delete", "daemonset", "--all", "--all-namespaces")
-    crowd = Crowd(plane.person, POOL, nodes, like)
-    crowd.create()
-    plane.person.create(MIG_CONFIG, config(POOL, "wide"))
-    log = plane.access.directory / "bench-controller.log"
+def controller_measures(programs: Programs, nodes: int, like: Mapping[str, Any]) -> list[Measure]:
+    """All of them. No agents run: their pods are not watched, and their answers are written in bulk.
+
+    On a control plane of its own, where nobody but the controller watches.
+    """
+    with ControlPlane(programs, CRDS) as plane:
+        access = plane.access
+        _install(access)
+        person = KubernetesCluster.from_kubeconfig(PERSON, access.kubeconfig)
+        crowd = Crowd(person, POOL, nodes, like)
+        crowd.create()
+        person.create(MIG_CONFIG, config(POOL, "wide"))
+        found = _measure(access, person, crowd)
+        person.close()
+        return found
+
+
+def _install(access: Access) -> None:
+    """The roles of ``deploy/base``; its programs are taken away again."""
+    kubectl = [str(find_kubectl()), f"--kubeconfig={access.kubeconfig}"]
+    for command in (
+        ["apply", "--server-side", "-k", str(DEPLOY / "base")],
+        ["--namespace", PRODUCT, "delete", "deployment,daemonset", "--all"],
+    ):
+        subprocess.run([*kubectl, *command], check=True, capture_output=True)
+
+
+def _measure(access: Access, person: KubernetesCluster, crowd: Crowd) -> list[Measure]:
+    nodes = len(crowd.names)
+    log = access.directory / "bench-controller.log"
     arguments = ["controller", "--namespace", PRODUCT, "--agent-selector", ""]
 
     def account() -> Path:
-        return plane.access.kubeconfig_for_service_account(PRODUCT, "controller")
+        return access.kubeconfig_for_service_account(PRODUCT, "controller")
 
-    with Process("controller", plane.access, log, account, arguments) as controller:
+    with Process("controller", access, log, account, arguments) as controller:
         controller.proxied = False
-        fresh_s = _first_status(plane, controller, nodes)
-        ready_s = _all_ready(plane, crowd, nodes)
+        fresh_s = _first_status(person, controller, nodes)
+        ready_s = _all_ready(person, crowd, nodes)
         busy = Memory.of(controller.pid)
         controller.stop()
-        plane.person.patch(MIG_CONFIG, POOL, {"spec": {"disruption": {"maxUnavailable": 2}}})
-        again_s = _first_status(plane, controller, nodes)
-        _all_ready(plane, crowd, nodes)
+        person.patch(MIG_CONFIG, POOL, {"spec": {"disruption": {"maxUnavailable": 2}}})
+        again_s = _first_status(person, controller, nodes)
+        _all_ready(person, crowd, nodes)
         time.sleep(SETTLE_S)
         used, since = cpu_s(controller.pid), time.monotonic()
         time.sleep(IDLE_S)
@@ -57,13 +87,13 @@ def controller_measures(plane: Plane, nodes: int, like: Mapping[str, Any]) -> li
     ]
 
 
-def _first_status(plane: Plane, controller: Process, nodes: int) -> float:
+def _first_status(person: KubernetesCluster, controller: Process, nodes: int) -> float:
     """Start the controller; how long until it has said something about this version of the MIGConfig."""
     start = time.monotonic()
     controller.start()
 
     def said() -> bool:
-        found = plane.person.get(MIG_CONFIG, POOL)
+        found = person.get(MIG_CONFIG, POOL)
         status = found.get("status", {})
         fresh = status.get("observedGeneration") == found["metadata"]["generation"]
         return bool(fresh and status["nodes"]["total"] == nodes)
@@ -72,14 +102,14 @@ def _first_status(plane: Plane, controller: Process, nodes: int) -> float:
     return time.monotonic() - start
 
 
-def _all_ready(plane: Plane, crowd: Crowd, nodes: int) -> float:
+def _all_ready(person: KubernetesCluster, crowd: Crowd, nodes: int) -> float:
     """Answer for the agents until the pool is Ready; how long that took."""
     start = time.monotonic()
-    until("the pool to be ready", lambda: crowd.answer() == nodes and _ready(plane, nodes), deadline_s=DEADLINE_S)
+    until("the pool to be ready", lambda: crowd.answer() == nodes and _ready(person, nodes), deadline_s=DEADLINE_S)
     return time.monotonic() - start
 
 
-def _ready(plane: Plane, nodes: int) -> bool:
-    found = plane.person.get(MIG_CONFIG, POOL)
+def _ready(person: KubernetesCluster, nodes: int) -> bool:
+    found = person.get(MIG_CONFIG, POOL)
     status = found["status"]
     return (found["metadata"]["generation"], nodes) == (status["observedGeneration"], status["nodes"]["ready"])

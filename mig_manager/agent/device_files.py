@@ -43,7 +43,7 @@ class DeviceFiles:
     def _run(self, command: Sequence[str]) -> None:
         full = list(command) if self.root == Path("/") else ["chroot", str(self.root), *command]
         try:
-            done = subprocess.run(full, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)  # noqa: S603
+            done = subprocess.run(full, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)  # noqa: S603 - the tools named here
         except (OSError, subprocess.TimeoutExpired) as error:
             _log.warning("running %s: %s", command[0], error)
             return

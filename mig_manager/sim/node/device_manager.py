@@ -59,8 +59,8 @@ class DeviceManager:
 
     def __init__(self, clock: Callable[[], float], seed: str) -> None:
         self._clock = clock
-        # Not a secret: it only has to be arbitrary, and the same for the same seed.
-        self._random = random.Random(seed)  # noqa: S311
+        # It only has to be arbitrary, and the same for the same seed.
+        self._random = random.Random(seed)  # noqa: S311 - not a secret
         self._lock = threading.Lock()
         self._resources: dict[str, _Resource] = {}
         self._retired: set[str] = set()

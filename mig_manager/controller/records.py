@@ -118,7 +118,11 @@ class PlanRecord:
 
 @dataclass(frozen=True, slots=True)
 class MIGNodeRecord:
-    """A MIGNode. ``config`` is empty without ``spec.desired``; ``unreadable`` says why nothing can be decided."""
+    """A MIGNode. ``config`` is empty without ``spec.desired``; ``unreadable`` says why nothing can be decided.
+
+    ``reason`` and ``message`` are the agent's last word about the generation ``told_generation``. That is no answer to
+    it: ``observed_generation`` also promises that nothing of ours is left.
+    """
 
     name: str
     uid: str
@@ -131,6 +135,7 @@ class MIGNodeRecord:
     error: str = ""
     grant: GrantRecord | None = None
     observed_generation: int = 0
+    told_generation: int = 0
     state: GrantStatus | None = None
     plan: PlanRecord | None = None
     slices_missing: bool = False
@@ -167,6 +172,7 @@ class MIGNodeRecord:
             error=desired.get("error", ""),
             grant=GrantRecord.from_dict(spec["grant"]) if spec.get("grant") else None,
             observed_generation=status.get("observedGeneration", 0),
+            told_generation=condition.get("observedGeneration", 0),
             state=GrantStatus.from_dict(status["grant"]) if status.get("grant") else None,
             plan=PlanRecord.from_dict(status["plan"]) if status.get("plan") else None,
             slices_missing=status.get("slicesMissing", False),
@@ -184,6 +190,11 @@ class MIGNodeRecord:
     def released(self) -> bool:
         """Whether nothing of ours is on the node under a grant."""
         return self.state is None or self.state.state == "Released"
+
+    @property
+    def told(self) -> bool:
+        """Whether the agent has seen this generation and says what is in the way, answered or not."""
+        return self.told_generation == self.generation and bool(self.reason) and not self.ready
 
     @property
     def taken_up(self) -> bool:

@@ -51,6 +51,9 @@ def _judge(view: View, config: MIGConfig, now: datetime) -> tuple[Group, str, st
     if record.unreadable:
         return "blocked", "UnknownSchema", record.unreadable
     if view.agent and view.silent_s >= PATIENCE_S and not (record.released and record.ready and view.in_place):
+        if record.told and record.released and record.observed_generation < record.generation:
+            # It does not answer because it cannot, and says why.
+            return "blocked", record.reason, record.message
         text = "no agent runs there" if view.agent != NOT_RESPONDING else "its agent does not answer"
         return "blocked", view.agent, text
     if record.holds_slot or not record.released:
@@ -64,6 +67,9 @@ def _judge(view: View, config: MIGConfig, now: datetime) -> tuple[Group, str, st
 def _judge_waiting(view: View, config: MIGConfig, now: datetime) -> tuple[Group, str, str]:
     """A node that nobody works on: not planned yet, not yet its turn, or tried in vain."""
     record, state = view.record, view.record.state
+    if not view.planned and record.told:
+        # The agent has seen this wish and says what keeps it from planning: its driver, its journal, the kubelet.
+        return "blocked", record.reason, record.message
     if not view.planned:
         return "pending", "Planning", "the agent has not planned the layout yet"
     tried = record.taken_up and record.grant is not None and record.grant.hash == view.wish.hash

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -558,6 +559,25 @@ def test_a_node_without_agent(world: World) -> None:
     world.add_agent_pod("n1")
     controller.run()
     assert 1 == agents[0].grant["id"]
+
+
+def test_an_agent_that_says_why_it_does_not_answer(world: World) -> None:
+    """What it says of this very wish is the node's reason, and the pool counts as Degraded by it at once."""
+    world.add_config()
+    agent = world.add_node("n1")
+    controller = world.controller()
+    controller.run()
+    agent.patch({"conditions": [told("JournalError", world.mignode("n1")["metadata"]["generation"])]})
+    for _ in range(2):
+        controller.run()
+        assert ("True", "JournalError", "n1 (JournalError: it is damaged)") == world.condition("Degraded")
+        world.clock.seconds += 61
+
+
+def told(reason: str, generation: int) -> dict[str, Any]:
+    stamp = "2026-01-01T00:00:00Z"
+    said = {"type": "Ready", "status": "False", "reason": reason, "message": "it is damaged"}
+    return {**said, "lastTransitionTime": stamp, "observedGeneration": generation}
 
 
 def test_an_agent_that_does_not_answer(world: World) -> None:

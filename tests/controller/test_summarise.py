@@ -19,6 +19,8 @@ from tests.controller.builders import DONE, LATER, NOON, answer, budget, config,
 APPLIED: dict[str, Any] = {"grant": grant(slot=True), "state": answer(), "plan": DONE}
 TRIED: dict[str, Any] = {"grant": grant(slot=True)}
 SILENT: dict[str, Any] = {"agent": "NoAgent", "silent_s": 60}
+TOLD: dict[str, Any] = {"told_generation": 5, "reason": "JournalError"}
+UNANSWERED: dict[str, Any] = {"agent": "AgentNotResponding", "silent_s": 60}
 
 
 def record(pool: Any = None, **changes: Any) -> ConfigRecord:
@@ -43,6 +45,11 @@ def record(pool: Any = None, **changes: Any) -> ConfigRecord:
         (view(node(plan=replace(plan(), impact=None))), "blocked", "NotFeasible"),
         (view(node(plan=plan(impact="RebootNode"))), "blocked", "ImpactNotAllowed"),
         (view(node(plan=None)), "pending", "Planning"),
+        (view(node(plan=None, **TOLD, generation=6)), "pending", "Planning"),
+        (view(node(plan=None, **TOLD)), "blocked", "JournalError"),
+        (view(node(**TOLD, observed_generation=4), **UNANSWERED), "blocked", "JournalError"),
+        (view(node(**TOLD, observed_generation=4, generation=6), **UNANSWERED), "blocked", "AgentNotResponding"),
+        (view(node(**TOLD), **UNANSWERED), "blocked", "AgentNotResponding"),
         (view(), "pending", "Waiting"),
         (view(node(plan=DONE)), "pending", "Acknowledging"),
         (view(node(**APPLIED, reason="NotAdvertised")), "blocked", "NotAdvertised"),

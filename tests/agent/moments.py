@@ -1,0 +1,34 @@
+"""Letting something happen in the middle of a pass, at a certain call of a port."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from mig_manager.agent.reconciler import Ending
+from tests.agent.worlds import Process, World
+
+
+def at(w: World, moment: str, act: Callable[[World], object], *, time: int = 1, passes: int = 20) -> Ending:
+    """Go on until a pass makes that call for the given time, let it happen right before, and say how the pass ends."""
+    for _ in range(passes):
+        process = Process()
+        done: list[str] = []
+
+        def look(process: Process = process, done: list[str] = done) -> None:
+            if not done and process.names[-1] == moment and process.names.count(moment) == time:
+                done.append(moment)
+                act(w)
+
+        process.look = look
+        ending = w.run_pass(process)
+        if done:
+            return ending
+        w.tick()
+    pytest.fail(f"never came to {moment}")
+
+
+def said(ending: Ending) -> str:
+    """The step at which a pass ended, and why."""
+    return f"{ending.step}: {getattr(ending.result, 'reason', 'Done')}"

@@ -1,0 +1,193 @@
+"""What the node exposes: slices that nobody advertises, numbers that lag behind, plugins that do not see the cards."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mig_manager.agent.acts import NUDGE_AFTER_S
+from mig_manager.agent.names import PAUSED_WORD, STARTUP_TAINT
+from mig_manager.kube.kinds import NODE, POD
+from tests.agent.moments import said
+from tests.agent.test_life import TARGET, Make, advance, applied, granted
+from tests.agent.worlds import PLUGIN_GATE, UNGATED, World, every
+
+DONE = ["1g.10gb@0 1g.10gb@1 1g.10gb@2 3g.40gb@4"]
+
+
+def ready_message(w: World) -> str:
+    """What the Ready condition says to people."""
+    return str(next(c["message"] for c in w.status["conditions"] if c["type"] == "Ready"))
+
+
+class LaggingKubelet:
+    """A kubelet that goes on offering what a plugin that is gone has registered, for as long as it ``lags``."""
+
+    def __init__(self, w: World) -> None:
+        self.lags = True
+        self.world = w
+        self.act = w._daemon_set
+        w._daemon_set = self  # type: ignore[method-assign]
+
+    def __call__(self) -> None:
+        """What a DaemonSet does, and the kubelet after it."""
+        before = self.world.offered
+        self.act()
+        if self.world.plugin() is None:
+            self.world.offered = before if self.lags else {}
+
+
+def tolerant_plugin(w: World) -> None:
+    """A second device plugin, which no label and no taint keeps away."""
+    body = {
+        "metadata": {"name": "second", "labels": UNGATED},
+        "spec": {
+            "nodeName": "n1",
+            "containers": [{"name": "nvidia-device-plugin"}],
+            "tolerations": [{"operator": "Exists"}],
+        },
+    }
+    w.kube.create(POD, body, "kube-system")
+
+
+def test_slices_are_not_cut_while_the_kubelet_offers_them(world: Make) -> None:
+    """The plugin's pod is gone, but the kubelet could still place a pod on a slice: it is waited for, and said."""
+    w = granted(world)
+    before = w.shape()
+    kubelet = LaggingKubelet(w)
+    assert ["pause_clients: PausingClients"] * 4 == w.settle(4)
+    assert w.plugin() is None
+    assert "the kubelet still offers nvidia.com/mig-1g.10gb" in ready_message(w)
+    assert before == w.shape()
+    kubelet.lags = False
+    w.tick()
+    assert "release: Done" == w.settle()[-1]
+    assert DONE == w.shape()
+    w.assert_clean()
+
+
+def test_offers_of_a_plugin_that_cannot_be_kept_away_are_not_waited_for(world: Make) -> None:
+    """Where a plugin tolerates everything the kubelet goes on offering; it is started anew before and after instead."""
+    w = granted(world)
+    LaggingKubelet(w)
+    tolerant_plugin(w)
+    advance(w, "pause_clients")
+    w.tick()
+    assert PAUSED_WORD == w.node["metadata"]["labels"][PLUGIN_GATE]
+    ended = w.settle()
+    assert "pause_clients: PausingClients" not in ended
+    assert "release: Done" == ended[-1]
+    assert DONE == w.shape()
+    assert "kube-system/second" in w.deleted
+    w.assert_clean()
+
+
+def test_slices_without_a_device_plugin(world: Make) -> None:
+    """Under strategy None nobody advertises: nothing is waited for, and labels and status say what is on the cards."""
+    w = granted(world)
+    w.want(TARGET, strategy="None")
+    w.grant()
+    plugin = w.plugin()
+    assert plugin is not None
+    w._daemon_set = lambda: None  # type: ignore[method-assign]
+    w.kube.delete(POD, plugin["metadata"]["name"], "gpu-operator", grace_s=0)
+    w.offered = {}
+    assert ["release: Done"] == w.settle()
+    assert DONE == w.shape()
+    assert ("3", "1") == (w.labels["mig-1g.10gb"], w.labels["mig-3g.40gb"])
+    assert {"nvidia.com/mig-1g.10gb": 3, "nvidia.com/mig-3g.40gb": 1} == w.status["resources"]
+    assert "take_up: Done" == said(w.run_pass())
+    w.assert_clean()
+
+
+def test_node_is_not_released_before_its_allocatable_is_right(world: Make) -> None:
+    """The scheduler counts by the Node's allocatable: while that lags behind the kubelet the node stays cordoned."""
+    w = granted(world)
+    advance(w, "pause_clients")
+    report, w._report = w._report, lambda: None  # type: ignore[method-assign]
+    w.kube.patch(NODE, "n1", {"status": {"allocatable": None}}, subresource="status")
+    assert "await_advertised: AwaitingAdvertised" == w.settle(4)[-1]
+    assert (
+        "the Node's allocatable says nothing instead of 3 × nvidia.com/mig-1g.10gb, 1 × nvidia.com/mig-3g.40gb"
+        == ready_message(w)
+    )
+    assert w.node["spec"]["unschedulable"]
+    w._report = report  # type: ignore[method-assign]
+    w.tick()
+    assert "release: Done" == w.settle()[-1]
+    w.assert_clean()
+
+
+def plugins(w: World) -> list[str]:
+    """The uids of the plugin's pods that were ever there."""
+    bodies: list[dict[str, Any]] = [v.body or {} for v in w.store.history_since(0) if v.key[0] == POD]
+    uids = [b["metadata"]["uid"] for b in bodies if b and b["metadata"]["name"].startswith("plugin-")]
+    return list(dict.fromkeys(uids))
+
+
+def moved(w: World) -> None:
+    """Somebody deletes a slice and makes an equal one: the plugin goes on offering the one that is gone."""
+    w.machine.remove_instance(0, start=0)
+    w.machine.add_instance(0, "1g", start=3)
+
+
+def test_plugin_is_not_restarted_while_the_kubelet_is_silent(world: Make) -> None:
+    """A kubelet that does not answer says nothing about the plugin: it runs on, however long that takes."""
+    w = applied(world)
+    w.tick()
+    before = plugins(w)
+    w.kubelet_down = True
+    ended = w.settle(4, seconds=NUDGE_AFTER_S)
+    assert {"take_up: NotAdvertised"} == set(ended)
+    assert "nobody listens" in ready_message(w)
+    assert before == plugins(w)
+    w.kubelet_down = False
+    assert "take_up: Done" == w.settle(1)[-1]
+
+
+def test_plugin_that_does_not_learn_is_restarted_once(world: Make) -> None:
+    """More of it does not help a plugin that cannot advertise these devices; other devices are worth another try."""
+    w = applied(world)
+    w.tick()
+    before = plugins(w)
+    stale = w._enumerate()
+    w._enumerate = lambda: stale  # type: ignore[method-assign]
+    moved(w)
+    w.settle(8, seconds=NUDGE_AFTER_S)
+    assert len(before) + 1 == len(plugins(w))
+    w.machine.remove_instance(0, start=1)
+    w.machine.add_instance(0, "1g", start=0)
+    w.settle(8, seconds=NUDGE_AFTER_S)
+    assert len(before) + 2 == len(plugins(w))
+
+
+def test_plugin_that_is_only_starting_is_left_to_start(world: Make) -> None:
+    """A plugin that is not ready yet has not looked at the cards for good: it is not restarted."""
+    w = applied(world)
+    w.tick()
+    plugin = w.plugin()
+    assert plugin is not None
+    conditions = {"status": {"conditions": [{"type": "Ready", "status": "False"}]}}
+    w.kube.patch(POD, plugin["metadata"]["name"], conditions, "gpu-operator", subresource="status")
+    before = plugins(w)
+    moved(w)
+    assert {"take_up: NotAdvertised"} == set(w.settle(4, seconds=NUDGE_AFTER_S))
+    assert before == plugins(w)
+    conditions["status"]["conditions"][0]["status"] = "True"
+    w.kube.patch(POD, plugin["metadata"]["name"], conditions, "gpu-operator", subresource="status")
+    w.settle(2)
+    assert len(before) + 1 == len(plugins(w))
+
+
+def test_startup_taint_stays_under_another_wish(world: Make) -> None:
+    """Work that is done for a grant that is no longer what is wanted does not open a node that has just registered."""
+    w = granted(world)
+    w.plugin_tolerates = True
+    taint = {"key": STARTUP_TAINT, "effect": "NoSchedule"}
+    w.admin.patch(NODE, "n1", {"spec": {"taints": [taint]}})
+    advance(w, "await_advertised")
+    w.want(every("7g"), profile="q")
+    assert "release: WaitingForGrant" in w.settle(3)
+    assert DONE == w.shape()
+    assert "pending" == w.labels["state"]
+    assert [taint] == w.node["spec"]["taints"]
+    w.assert_clean()

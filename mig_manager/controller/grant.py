@@ -18,7 +18,7 @@ from datetime import datetime
 
 from mig_manager.api.migconfig import MIGConfig
 from mig_manager.api.mignode import Desired, Grant
-from mig_manager.controller.records import GrantRecord
+from mig_manager.controller.records import GrantRecord, MIGNodeRecord
 from mig_manager.controller.views import PATIENCE_S, RANKS, View
 
 
@@ -201,17 +201,28 @@ def differs(view: View) -> bool:
 
 def _wait_for_slot(turn: _Turn, view: View) -> None:
     """Let the node take part in the choice, if its agent can be expected to use the slot."""
-    record, grant = view.record, view.record.grant
+    record = view.record
     # A slot that had to be revoked for want of an answer is not given again before there is one.
-    silent = grant is not None and grant.revoked and grant.slot and not record.taken_up
-    if not view.agent and not (silent and record.observed_generation < record.generation):
+    if not view.agent and not (_lapsed(record) and record.observed_generation < record.generation):
         turn.waiting.append(view)
 
 
-def _order(view: View) -> tuple[bool, str]:
-    """Nodes where nobody is evicted come first, and among equals the name decides."""
-    impact = view.record.plan.impact if view.record.plan else None
-    return impact is None or RANKS[impact] > RANKS["FreeSlices"], view.name
+def _order(view: View) -> tuple[int, bool, str]:
+    """Nodes where nobody is evicted come first, and among equals the name decides.
+
+    Behind them all come those that let a slot lapse (something there is in the way that no drain can move), the one
+    with the fewest grants first: else one such node would have every turn.
+    """
+    grant, plan = view.record.grant, view.record.plan
+    lapsed = grant.id if grant is not None and _lapsed(view.record) else 0
+    impact = plan.impact if plan else None
+    return lapsed, impact is None or RANKS[impact] > RANKS["FreeSlices"], view.name
+
+
+def _lapsed(record: MIGNodeRecord) -> bool:
+    """Whether the node's last grant gave a slot that was revoked before the agent took it up."""
+    grant = record.grant
+    return grant is not None and grant.revoked and grant.slot and not record.taken_up
 
 
 def _granted(turn: _Turn, view: View, *, slot: bool, why: str) -> Write:

@@ -468,3 +468,20 @@ def test_resting_needs_an_answer() -> None:
     assert [False, False, True] == [
         view(node(state=state)).resting(NOON) for state in (None, answer(), answer(not_before=LATER))
     ]
+
+
+def lapsed(name: str, number: int) -> View:
+    """A node whose last slot was revoked, since its agent could not take it up and said so."""
+    return view(node(name, grant=grant(number, slot=True, revoked=True)))
+
+
+def test_a_slot_that_lapsed_goes_to_the_others_first() -> None:
+    """A node with somebody in the way whom no drain can move does not have every turn because of its name."""
+    assert ("n2", "slot", 1) == shorts(lapsed("n1", 1), view(node("n2")))[0]
+    assert ("n1", "slot", 2) == shorts(lapsed("n1", 1))[0]
+
+
+def test_nodes_that_let_slots_lapse_take_turns() -> None:
+    """The one with the fewest grants is next, so each of them is asked again when it can go on by now."""
+    assert ("n2", "slot", 4) == shorts(lapsed("n1", 4), lapsed("n2", 3))[0]
+    assert ("n1", "slot", 5) == shorts(lapsed("n1", 4), lapsed("n2", 4))[0]

@@ -152,7 +152,7 @@ def test_a_node_selects_its_own_profile(world: World) -> None:
 
 
 def test_pause(world: World) -> None:
-    """What is pending is revoked, what stands stays; afterwards the next id follows."""
+    """What is pending is revoked, what stands stays; afterwards the next id follows, behind who had no turn yet."""
     controller, (first, second) = joined(world, "n1", "n2")
     controller.run()
     world.edit(paused=True)
@@ -163,6 +163,9 @@ def test_pause(world: World) -> None:
     assert ("False", "Paused") == world.condition("Progressing")[:2]
     world.edit(paused=False)
     first.plan()
+    controller.run()
+    assert second.take_up()
+    second.release()
     controller.run()
     assert (2, False, True) == (first.grant["id"], first.grant["revoked"], first.grant["slot"])
 

@@ -35,7 +35,7 @@ def crowds(draw: st.DrawFn) -> tuple[list[CardWays], dict[int, int]]:
         begins = number == 0 or draw(st.booleans())
         flags = draw(st.sampled_from([(False,), (False, True)])) if begins else tuple(cards[-1].ways)
         cards.append(CardWays({flag: draw(choices) for flag in flags}, begins))
-    return cards, draw(st.dictionaries(st.sampled_from([0, 1]), st.integers(0, 3)))
+    return cards, draw(st.dictionaries(st.sampled_from([0, 1]), st.integers(1, 3)))
 
 
 def cost_of(choices: tuple[Choice, ...]) -> Cost:

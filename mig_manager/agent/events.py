@@ -37,9 +37,7 @@ def announce(ctx: Context, before: MIGNodeStatus, after: MIGNodeStatus) -> None:
     """Log and post what has changed."""
     for event_type, reason, message in transitions(before, after):
         _log.info("%s: %s", reason, message, extra={"node": ctx.settings.node, "reason": reason})
-        for regarding in (ctx.node, ctx.raw_mignode):
-            if regarding is None:
-                continue
+        for regarding in filter(None, (ctx.node, ctx.raw_mignode)):
             try:
                 post(ctx.ports.cluster, regarding, event_type=event_type, reason=reason, message=message, now=ctx.now)
             except ClusterError as error:

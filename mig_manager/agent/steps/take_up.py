@@ -80,9 +80,7 @@ def _idle(ctx: Context) -> StepResult:
 
 
 def _obstacle(ctx: Context, grant: Grant, work: Plan) -> StepResult | None:
-    """Why this grant cannot be taken up now."""
-    if work.reason is not None:
-        return Refuse(work.reason.reason, str(work.reason))
+    """Why this grant cannot be taken up now. An infeasible plan changes nothing, and does not come here."""
     if not impact_of(work).allowed_by(Impact(grant.max_impact)):
         return Refuse("ImpactNotAllowed", f"it takes {impact_of(work)}, and maxImpact is {grant.max_impact}")
     foreign = [p.full_name for p in ctx.pods if FOREIGN_MANAGER.items() <= p.labels.items() and not p.finished]

@@ -7,10 +7,14 @@ from typing import Any
 import pytest
 
 from mig_manager.agent.names import CORDONED
+from mig_manager.agent.planning import in_the_way
 from mig_manager.agent.results import Refuse
 from mig_manager.geometry.layout import GpuEntry, Layout, SliceRequest
 from mig_manager.geometry.names import SliceName
+from mig_manager.geometry.state import Holder, SliceKey
 from mig_manager.kube.kinds import MIG_NODE, POD
+from mig_manager.planner.node import plan_node
+from mig_manager.planner.strategy import Strategy
 from tests.agent.moments import said
 from tests.agent.test_life import CUT, Make, advance, applied, granted
 from tests.agent.worlds import A100, World, layout, on
@@ -159,9 +163,9 @@ def split(*widths: int) -> Layout:
     return Layout((GpuEntry((SliceRequest(SliceName.parse("3g"), compute=widths or None),)),))
 
 
-@pytest.mark.parametrize("pod", [True, False], ids=["pod on the compute instance", "process on the slice"])
+@pytest.mark.parametrize("pod", [True, False], ids=["pod", "process without a pod"])
 def test_compute_instance_in_use_inside_a_slice_that_stays(world: Make, pod: bool) -> None:
-    """Who uses a compute instance, or the whole slice around it, is in the way when it is to be divided."""
+    """Who uses a compute instance is in the way when it is to be divided, though the slice around it stays."""
     w = world(A100)
     w.machine.add_instance(0, "3g", start=0)
     w.want(split(1, 1, 1), strategy="None")
@@ -191,3 +195,15 @@ def test_compute_instances_are_divided_inside_a_slice_that_stays(world: Make) ->
     assert ["default/busy"] == w.deleted
     assert births == {birth for *_, birth in w.slices()}
     assert 3 == len(list(w.slices()))
+
+
+def test_user_of_a_slice_of_which_nobody_knows_the_part(world: Make) -> None:
+    """Who uses a slice without saying which compute instance may use the one that goes, so he is in the way."""
+    w = world(A100)
+    w.machine.add_instance(0, "3g", start=0)
+    with w.agent() as agent, agent.ports.gpus.session() as session:
+        cards = session.cards()
+    holder = Holder("pid 1")
+    holders = {SliceKey(cards[0].uuid, cards[0].instances[0].id): frozenset({holder})}
+    assert (holder,) == in_the_way(plan_node(cards, holders, split(1, 1, 1), Strategy.NONE), holders)
+    assert () == in_the_way(plan_node(cards, holders, split(3), Strategy.NONE), holders)

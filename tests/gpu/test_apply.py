@@ -467,6 +467,21 @@ def test_unplanned_instance_right_before_the_reset(world: Make) -> None:
     assert 3 == len(w.machine.card(1).instances)
 
 
+def test_a_reset_leaves_cards_of_no_group_and_of_other_groups_alone(world: Make) -> None:
+    """A card that is reset alone takes nobody along: not another such card in use, not the board beside it."""
+    w = world(A100, A100, SXM, SXM, mig=False)
+    w.machine.hold(0)
+    w.machine.set_mig(0, enabled=True)  # while it is used, that only becomes pending
+    w.machine.free(0)
+    w.machine.hold(1)
+    w.machine.hold(2)
+    plan = w.plan(wants(on(0, "7g")))
+    result = w.apply(plan)
+    assert Outcome.APPLIED is result.outcome
+    assert ["resetting GPU 0"] == [str(c) for c in result.calls if c.action is Action.RESET]
+    assert ["7g.80gb@0[7c@0]"] == w.shape()[0]
+
+
 def test_no_reset_to_be_had(world: Make) -> None:
     """Without a way to reset, a pending mode is an error that says what it takes, and the wish is taken back."""
     w, plan, _ = group(world)

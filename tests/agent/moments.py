@@ -1,4 +1,4 @@
-"""Letting something happen in the middle of a pass, at a certain call of a port."""
+"""Letting something happen in the middle of a pass, at a certain call of a port; and what a pass says in the end."""
 
 from __future__ import annotations
 
@@ -32,3 +32,8 @@ def at(w: World, moment: str, act: Callable[[World], object], *, time: int = 1, 
 def said(ending: Ending) -> str:
     """The step at which a pass ended, and why."""
     return f"{ending.step}: {getattr(ending.result, 'reason', 'Done')}"
+
+
+def ready_message(w: World) -> str:
+    """What the Ready condition says to people."""
+    return str(next(c["message"] for c in w.status["conditions"] if c["type"] == "Ready"))

@@ -7,16 +7,11 @@ from typing import Any
 from mig_manager.agent.acts import NUDGE_AFTER_S
 from mig_manager.agent.names import PAUSED_WORD, STARTUP_TAINT
 from mig_manager.kube.kinds import NODE, POD
-from tests.agent.moments import said
+from tests.agent.moments import ready_message, said
 from tests.agent.test_life import TARGET, Make, advance, applied, granted
 from tests.agent.worlds import PLUGIN_GATE, UNGATED, World, every
 
 DONE = ["1g.10gb@0 1g.10gb@1 1g.10gb@2 3g.40gb@4"]
-
-
-def ready_message(w: World) -> str:
-    """What the Ready condition says to people."""
-    return str(next(c["message"] for c in w.status["conditions"] if c["type"] == "Ready"))
 
 
 class LaggingKubelet:

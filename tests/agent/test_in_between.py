@@ -15,7 +15,7 @@ from mig_manager.api.layout import layout_to_dict
 from mig_manager.gpu.port import GpuError
 from mig_manager.kube.kinds import MIG_NODE, NODE, POD_DISRUPTION_BUDGET
 from mig_manager.sim.model.codes import NvmlCode
-from tests.agent.moments import at, said
+from tests.agent.moments import at, ready_message, said
 from tests.agent.test_life import Make, advance, granted
 from tests.agent.worlds import A100, PLUGIN_GATE, KilledError, World, every
 
@@ -169,7 +169,7 @@ def test_recovery_waits_for_the_driver(world: Make) -> None:
     assert half_done == w.shape()
     assert w.node["spec"]["unschedulable"]
     assert CORDONED in w.annotations
-    assert "an unfinished change waits for the driver" in _ready_message(w)
+    assert "an unfinished change waits for the driver" in ready_message(w)
     w.machine.clear_faults()
     assert "release: Done" == w.settle()[-1]
     assert DONE == w.shape()
@@ -227,7 +227,3 @@ def test_unreadable_cards_do_not_lack_slices(world: Make) -> None:
         readable = ctx.lacking
         ctx.driver_error = GpuError("looking at the cards", "driver not loaded", 9)
         assert [True, False, False] == [readable, ctx.lacking, ctx.unavailable]
-
-
-def _ready_message(w: World) -> str:
-    return str(next(c["message"] for c in w.status["conditions"] if c["type"] == "Ready"))

@@ -15,16 +15,11 @@ from mig_manager.geometry.state import Holder, SliceKey
 from mig_manager.kube.kinds import MIG_NODE, POD
 from mig_manager.planner.node import plan_node
 from mig_manager.planner.strategy import Strategy
-from tests.agent.moments import said
+from tests.agent.moments import ready_message, said
 from tests.agent.test_life import CUT, Make, advance, applied, granted
 from tests.agent.worlds import A100, World, layout, on
 
 FOREIGN = {"app": "nvidia-mig-manager"}
-
-
-def ready_message(w: World) -> str:
-    """What the Ready condition says to people."""
-    return str(next(c["message"] for c in w.status["conditions"] if c["type"] == "Ready"))
 
 
 def bare_pod(w: World, name: str, device: str, resource: str = "nvidia.com/mig-1g.10gb") -> None:

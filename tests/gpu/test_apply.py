@@ -482,6 +482,63 @@ def test_a_reset_leaves_cards_of_no_group_and_of_other_groups_alone(world: Make)
     assert ["7g.80gb@0[7c@0]"] == w.shape()[0]
 
 
+def test_a_board_that_needs_no_reset_is_recut_around_who_is_there(world: Make) -> None:
+    """Only a card that is wiped asks everybody on its board to be gone; a kept slice may be in use."""
+    w = world(SXM, SXM)
+    for gpu in (0, 1):
+        w.machine.add_instance(gpu, "3g", start=4)
+        w.machine.hold(gpu, start=4)
+    result = w.apply(w.plan(wants(on(0, "3g", "2g"), on(1, "3g", "1g"))))
+    assert Outcome.APPLIED is result.outcome
+
+
+def test_a_mode_change_does_not_speak_for_cards_of_no_group(world: Make) -> None:
+    """One card gets its mode, another is recut around a slice in use, in the same plan."""
+    w = world(H100, H100)
+    w.machine.set_mig(0, enabled=False)
+    w.machine.add_instance(1, "3g", start=4)
+    w.machine.hold(1, start=4)
+    result = w.apply(w.plan(wants(on(0, "7g"), on(1, "3g", "2g"))))
+    assert Outcome.APPLIED is result.outcome
+
+
+def test_holders_of_every_card_are_looked_at_before_anything_begins(world: Make) -> None:
+    """A slice in use on the first card stops the plan as a whole, before it is written down or a call is made."""
+    w = world(A100, A100)
+    for gpu in (0, 1):
+        w.machine.add_instance(gpu, "3g", start=0)
+    plan = w.plan(wants(on(0, "7g"), on(1, "7g")))
+    w.machine.hold(0, start=0)
+    heard: list[Event] = []
+    result = w.apply(plan, means=w.means(progress=heard.append))
+    assert (Outcome.REFUSED, "InUse", []) == (result.outcome, result.reason, heard)
+
+
+def test_a_wish_that_came_after_the_plan_is_not_taken_back(world: Make) -> None:
+    """Somebody asked for MIG to be off, which is only pending: to cancel that was not planned."""
+    w = world(A100)
+    w.machine.add_instance(0, "3g", start=4)
+    w.machine.hold(0, start=4)
+    plan = w.plan(wants(on(0, "3g", "2g")))
+    w.machine.set_mig(0, enabled=False)
+    result = w.apply(plan)
+    assert (Outcome.REFUSED, "Unplanned") == (result.outcome, result.reason)
+    assert "changing the MIG mode of GPU 0" in result.message
+    assert (True, False) == (w.cards()[0].mig_current, w.cards()[0].mig_pending)
+
+
+def test_a_compute_instance_made_after_the_plan_is_not_destroyed(world: Make) -> None:
+    """The plan knew of one compute instance that goes; another one beside it is somebody else's."""
+    w = world(A100)
+    w.machine.add_instance(0, "3g", start=0, compute_widths=[1])
+    plan = w.plan(wants(on(0, "3g/2c")))
+    w.machine.remove_instance(0, start=0)
+    w.machine.add_instance(0, "3g", start=0, compute_widths=[1, 1])
+    before = w.births(0)
+    result = w.apply(plan)
+    assert (Outcome.REFUSED, "Unplanned", before) == (result.outcome, result.reason, w.births(0))
+
+
 def test_no_reset_to_be_had(world: Make) -> None:
     """Without a way to reset, a pending mode is an error that says what it takes, and the wish is taken back."""
     w, plan, _ = group(world)

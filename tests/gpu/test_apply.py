@@ -512,6 +512,7 @@ def test_holders_of_every_card_are_looked_at_before_anything_begins(world: Make)
     heard: list[Event] = []
     result = w.apply(plan, means=w.means(progress=heard.append))
     assert (Outcome.REFUSED, "InUse", []) == (result.outcome, result.reason, heard)
+    assert not w.journal.path.exists()
 
 
 def test_a_wish_that_came_after_the_plan_is_not_taken_back(world: Make) -> None:

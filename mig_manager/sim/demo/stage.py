@@ -123,9 +123,15 @@ class Stage:
     def kubectl(self, *arguments: str) -> str:
         """Run kubectl as administrator and return what it prints; DemoError with its complaint."""
         command = [str(self.kubectl_path), f"--kubeconfig={self.kubeconfig}", *arguments]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - no shell
+        act = f"running kubectl {' '.join(arguments)}"
+        try:
+            done = subprocess.run(  # noqa: S603 - no shell
+                command, capture_output=True, text=True, check=False, timeout=TIMEOUT_S
+            )
+        except subprocess.TimeoutExpired as error:
+            raise DemoError(f"{act}: no answer within {TIMEOUT_S:g} s") from error
         if done.returncode:
-            raise DemoError(f"running kubectl {' '.join(arguments)}: {done.stderr.strip()}")
+            raise DemoError(f"{act}: {done.stderr.strip()}")
         return done.stdout
 
     def check(self) -> None:

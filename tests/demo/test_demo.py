@@ -125,7 +125,7 @@ def test_make_targets_of_the_readme_run_the_demo() -> None:
     assert "\nmake demo\nmake test\n" in README
     for arguments, command in (([], "mig-manager demo"), (["KEEP=1"], "mig-manager demo --keep")):
         assert f"make {' '.join(['demo', *arguments])}`" in README
-        words = ["/usr/bin/env", "make", "--dry-run", "demo", *arguments]
+        words = ["/usr/bin/env", "make", "--no-print-directory", "--dry-run", "demo", *arguments]
         done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True)
         assert done.stdout.rstrip().endswith(command)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mig_manager.cli.exits import BAD_INPUT, CommandError
+from mig_manager.cli.group import CONTEXT
 from mig_manager.cli.machines import open_machine
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ _DIRECTORY = click.Path(path_type=Path, file_okay=False)
 _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 
 
-@click.command(help=_HELP)
+@click.command(help=_HELP, context_settings=CONTEXT)
 @click.option("--node", envvar="NODE_NAME", required=True, help="The name of this host's Node.")
 @click.option(
     "--namespace",

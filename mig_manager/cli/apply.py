@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mig_manager.cli.exits import EXIT_CODES, FAILED, IN_USE, INTERRUPTED, NOT_FEASIBLE, OK, CommandError, failures
+from mig_manager.cli.group import CONTEXT
 from mig_manager.cli.machines import OpenMachine, View, machine_options, open_machine
 from mig_manager.cli.output import look, note, output_option, print_document, print_lines
 from mig_manager.cli.progress import showing_progress
@@ -26,6 +27,7 @@ _HEALED = {"Applied": "finished", "NothingToDo": "forgotten, it had changed noth
 
 
 @click.command(
+    context_settings=CONTEXT,
     help=f"""Cut the GPUs of a machine as a layout says.
 
 Slices that the layout wants too are kept. Nothing in use is ever destroyed: when something in use would have to go,
@@ -38,7 +40,7 @@ Examples:
   mig-manager apply -f mig-parted.yaml --profile all-balanced
 
 {EXIT_CODES}
-"""
+""",
 )
 @target_options
 @machine_options(changing=True)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import click
 
+from mig_manager.cli.group import CONTEXT
 
-@click.command
+
+@click.command(context_settings=CONTEXT)
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion(ctx: click.Context, shell: str) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from mig_manager.cli.exits import CommandError
+from mig_manager.cli.group import CONTEXT
 from mig_manager.controller.settings import AGENT_SELECTOR, Settings
 
 _HELP = """Run the controller of a cluster.
@@ -21,7 +22,7 @@ Examples:
 """
 
 
-@click.command(help=_HELP)
+@click.command(help=_HELP, context_settings=CONTEXT)
 @click.option(
     "--namespace", envvar="POD_NAMESPACE", default="mig-manager", show_default=True, help="Where the Lease is kept."
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from mig_manager.cli.exits import CommandError
+from mig_manager.cli.group import CONTEXT
 
 _HELP = """Show the whole product on this machine, without a GPU.
 
@@ -20,7 +21,7 @@ Examples:
 """
 
 
-@click.command(help=_HELP)
+@click.command(help=_HELP, context_settings=CONTEXT)
 @click.option("--keep", is_flag=True, help="Go on running at the end, until Ctrl-C, to try things by hand.")
 @click.option("--no-story", is_flag=True, help="Only start everything, and keep it running.")
 def demo(keep: bool, no_story: bool) -> None:

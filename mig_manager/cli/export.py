@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import click
 
+from mig_manager.cli.group import CONTEXT
 from mig_manager.cli.machines import Source, machine_options
 from mig_manager.cli.output import print_document
 
 
-@click.command
+@click.command(context_settings=CONTEXT)
 @machine_options()
 @click.option(
     "-o",

@@ -19,6 +19,9 @@ import click
 
 from mig_manager.cli.exits import BAD_INPUT, FAILED, INTERRUPTED, OK, CommandError, say_error
 
+CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+"""How every verb is called. Each says so itself, because click remembers what a verb was first called like."""
+
 
 class LazyGroup(click.Group):
     """A group whose verbs are ``name: (module, short help)``; the module has a command called like the verb."""

@@ -6,11 +6,12 @@ from typing import Any
 
 import click
 
+from mig_manager.cli.group import CONTEXT
 from mig_manager.cli.machines import Source, View, machine_options
 from mig_manager.cli.output import look, note, output_option, print_document, print_lines
 
 
-@click.command
+@click.command(context_settings=CONTEXT)
 @machine_options()
 @output_option("wide")
 def inspect(gpus: tuple[str, ...], state: str, simulated: str, form: str | None) -> None:

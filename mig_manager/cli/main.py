@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from mig_manager.cli.exits import EXIT_CODES
-from mig_manager.cli.group import Program
+from mig_manager.cli.group import CONTEXT, Program
 
 _VERBS = {
     "plan": ("mig_manager.cli.plan", "Show what a layout would keep, create and destroy."),
@@ -38,8 +38,6 @@ Examples:
 
 {EXIT_CODES}
 """
-
-CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
 def _version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import click
 
 from mig_manager.cli.exits import BAD_INPUT, CHANGES, EXIT_CODES, NOT_FEASIBLE, OK, CommandError
+from mig_manager.cli.group import CONTEXT
 from mig_manager.cli.machines import Source, machine_options
 from mig_manager.cli.output import look, note, output_option, print_document, print_lines
 from mig_manager.cli.targets import read_request, target_options
 
 
 @click.command(
+    context_settings=CONTEXT,
     help=f"""Show what a layout would keep, create and destroy on a machine, before and after, without touching it.
 
 The plan evicts the fewest users, then destroys the fewest slices; or it says why the layout cannot be.
@@ -23,7 +25,7 @@ Examples:
   mig-manager export | ssh admin-host mig-manager plan --from - --profile all-1g.10gb -o json
 
 {EXIT_CODES}
-"""
+""",
 )
 @target_options
 @machine_options()

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from mig_manager.cli.group import CONTEXT
 from mig_manager.cli.machines import Source, machine_options
 from mig_manager.cli.output import look, output_option, print_document, print_lines
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from mig_manager.geometry.profiles import ProfileTable
 
 
-@click.command
+@click.command(context_settings=CONTEXT)
 @machine_options()
 @output_option()
 def profiles(gpus: tuple[str, ...], state: str, simulated: str, form: str | None) -> None:

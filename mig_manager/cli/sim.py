@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mig_manager.cli.exits import bad_input
-from mig_manager.cli.group import LazyGroup
+from mig_manager.cli.group import CONTEXT, LazyGroup
 
 if TYPE_CHECKING:
     from mig_manager.sim.model.machine import Machine
@@ -25,7 +25,7 @@ _VERBS = {
 }
 
 
-@click.group(cls=LazyGroup, verbs=_VERBS)
+@click.group(cls=LazyGroup, verbs=_VERBS, context_settings=CONTEXT)
 def sim() -> None:
     """Make and change simulated machines.
 

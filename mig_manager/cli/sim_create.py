@@ -7,11 +7,12 @@ from collections import Counter
 import click
 
 from mig_manager.cli.exits import bad_input
+from mig_manager.cli.group import CONTEXT
 from mig_manager.cli.output import look
 from mig_manager.cli.sim import file_argument
 
 
-@click.command
+@click.command(context_settings=CONTEXT)
 @file_argument
 @click.option(
     "--gpu",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from mig_manager.cli.exits import BAD_INPUT, CommandError, bad_input
+from mig_manager.cli.group import CONTEXT
 from mig_manager.cli.sim import file_argument, open_simulated
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 _EVERY: Literal["every"] = "every"
 
 
-@click.command
+@click.command(context_settings=CONTEXT)
 @file_argument
 @click.option("--function", metavar="SYMBOL", help="The NVML function, like nvmlGpuInstanceDestroy.")
 @click.option("--code", metavar="CODE", help="What it returns instead: a name or number of nvml.h, like IN_USE or 19.")

@@ -5,10 +5,11 @@ from __future__ import annotations
 import click
 
 from mig_manager.cli.exits import failures
+from mig_manager.cli.group import CONTEXT
 from mig_manager.cli.sim import file_argument, open_simulated
 
 
-@click.command
+@click.command(context_settings=CONTEXT)
 @file_argument
 @click.option("--gpu", type=int, required=True, help="Index of the GPU.")
 def reset(file: str, gpu: int) -> None:
@@ -27,7 +28,7 @@ def reset(file: str, gpu: int) -> None:
     click.echo(f"GPU {', '.join(indices)}: reset")
 
 
-@click.command
+@click.command(context_settings=CONTEXT)
 @file_argument
 def reboot(file: str) -> None:
     """Restart the machine in FILE: processes and slices are gone; MIG mode stays on Ampere and is off on newer GPUs.

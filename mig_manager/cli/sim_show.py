@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from mig_manager.cli.exits import bad_input
+from mig_manager.cli.group import CONTEXT
 from mig_manager.cli.inspect import show_view, view_document
 from mig_manager.cli.machines import open_machine
 from mig_manager.cli.output import output_option, print_document
@@ -12,7 +13,7 @@ from mig_manager.cli.sim import file_argument, open_simulated
 from mig_manager.cli.sim_fault import fault_lines
 
 
-@click.command
+@click.command(context_settings=CONTEXT)
 @file_argument
 @output_option("wide")
 def show(file: str, form: str | None) -> None:

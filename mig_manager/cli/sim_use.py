@@ -5,10 +5,11 @@ from __future__ import annotations
 import click
 
 from mig_manager.cli.exits import bad_input
+from mig_manager.cli.group import CONTEXT
 from mig_manager.cli.sim import file_argument, open_simulated
 
 
-@click.command
+@click.command(context_settings=CONTEXT)
 @file_argument
 @click.option("--gpu", type=int, required=True, help="Index of the GPU.")
 @click.option("--start", type=int, help="Memory unit at which the slice begins. [default: the whole GPU]")
@@ -31,7 +32,7 @@ def hold(file: str, gpu: int, start: int | None, pid: int | None, name: str) -> 
     click.echo(f"pid {client.pid} ({client.name}) uses {where} of GPU {gpu}")
 
 
-@click.command
+@click.command(context_settings=CONTEXT)
 @file_argument
 @click.option("--gpu", type=int, help="Index of the GPU. [default: every GPU]")
 @click.option("--start", type=int, help="Memory unit at which the slice begins. [default: every slice]")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mig_manager.cli.exits import BAD_INPUT, OK, bad_input, say_error
+from mig_manager.cli.group import CONTEXT
 from mig_manager.cli.output import output_option, print_document
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 _NAMED = 4  # products named before the rest is only counted
 
 
-@click.command
+@click.command(context_settings=CONTEXT)
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
 @output_option()
 @click.pass_context

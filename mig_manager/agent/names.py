@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from mig_manager.api.marks import CORDON_ANNOTATION
+
 PREFIX = "migmanager.io/"
 
-CORDONED = f"{PREFIX}cordoned"
+CORDONED = CORDON_ANNOTATION
 """Annotation, written in the same patch as our cordon: the grant that it is for."""
 
 PAUSED = f"{PREFIX}paused-clients"

@@ -11,6 +11,9 @@ import pytest
 
 from mig_manager.sim.model.machine import Machine
 from tests.agent.worlds import World
+from tests.chaos.counting import matrix
+
+__all__ = ["matrix"]
 
 
 @pytest.fixture(autouse=True)

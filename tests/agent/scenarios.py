@@ -2,21 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from mig_manager.agent.identity import cordon_of
-from mig_manager.geometry.layout import Layout
+from mig_manager.agent.pacing import Pacing
+from mig_manager.agent.reconciler import STEPS
+from mig_manager.geometry.layout import Layout, Match
 from mig_manager.kube.kinds import MIG_NODE, POD_DISRUPTION_BUDGET
 from mig_manager.sim.model.codes import NvmlCode
 from mig_manager.sim.model.machine import Machine
 from tests.agent.worlds import A100, AGENT, H100, SXM, Fault, KilledError, Process, World, every
+from tests.chaos.counting import must
 
 ROUNDS = 80
+ROUNDS_IN_TIME = 1600
+"""Passes may follow each other at an agent's own pace, once a second for minutes."""
+
+BYSTANDER = "A30"
+"""A card beside those that are to be changed, with four compute slices where they have seven."""
+
+
+def of_seven(layout: Layout) -> Layout:
+    """The layout for cards with seven compute slices; the bystander is nobody's business."""
+    entries = (replace(entry, match=Match(compute_slices=7)) for entry in layout.gpus)
+    return Layout(tuple(entries))
+
+
 CUT = (("1g", 0), ("2g", 2), ("3g", 4))
-TARGET = every("1g*3", "3g")
-OTHER = every("1g*2", "2g", "3g")
+TARGET = of_seven(every("1g*3", "3g"))
+OTHER = of_seven(every("1g*2", "2g", "3g"))
 DONE = "1g.10gb@0 1g.10gb@1 1g.10gb@2 3g.40gb@4"
 CREATE = "nvmlDeviceCreateGpuInstanceWithPlacement"
 GUARDED = {"app": "guarded"}
@@ -137,9 +153,35 @@ def some_time(w: World) -> bool:
     return w.clock.now().second >= 40
 
 
+def taking_up(w: World) -> bool:
+    """The agent is about to take the grant up."""
+    return w.process.step == "take_up" and not state(w)
+
+
+def succeed(w: World) -> None:
+    """The new leader takes a former leader's grant back, and gives one of its own."""
+    w.revoke()
+    w.grant()
+
+
+def usurp(w: World) -> None:
+    """A controller that has lost its Lease without noticing replaces the grant."""
+    w.grant(by="controller-0")
+
+
+def not_ready(w: World) -> None:
+    """The kubelet stops reporting."""
+    w.set_ready(ready=False)
+
+
+def ready_again(w: World) -> None:
+    """It reports again."""
+    w.set_ready(ready=True)
+
+
 EDITED = "1g.10gb@0 1g.10gb@1 2g.20gb@2 3g.40gb@4"
 
-SCENARIOS = (
+TOLD = (
     Scenario("plain"),
     Scenario("busy", begin=busy),
     Scenario("blocked-by-a-budget", begin=guarded, twists=(Twist(some_time, free),)),
@@ -173,18 +215,49 @@ SCENARIOS = (
         "not-admitted-yet", begin=late, twists=(Twist(cordoned, lambda w: w.admit("late", "nvidia.com/mig-2g.20gb")),)
     ),
     Scenario("creation-fails", begin=fails_once),
+    Scenario(
+        "lease-lost-before-take-up", begin=busy, twists=(Twist(taking_up, World.lose_lease), Twist(some_time, succeed))
+    ),
+    Scenario("lease-lost-when-held", begin=busy, twists=(Twist(held, World.lose_lease),)),
+    Scenario("former-leader-grants-again", begin=busy, twists=(Twist(paused, usurp), Twist(some_time, succeed))),
+    Scenario(
+        "node-not-ready-when-paused", begin=busy, twists=(Twist(paused, not_ready), Twist(some_time, ready_again))
+    ),
 )
+
+
+def at_step(step: str) -> When:
+    """The step begins for the first time."""
+    return lambda w: w.process.step == step
+
+
+def at_every_step() -> Iterator[Scenario]:
+    """The grant is taken back, replaced, or all is over, at the very moment at which each step begins."""
+    for name in (step.__name__ for step in STEPS):
+        now = at_step(name)
+        yield Scenario(f"revoked-at-{name}", begin=busy, twists=(Twist(now, World.revoke),))
+        yield Scenario(f"replaced-at-{name}", begin=busy, twists=(Twist(now, edit),), wanted=OTHER, shape="")
+        twists = (Twist(now, World.leave_pool),)
+        yield Scenario(f"config-deleted-at-{name}", begin=busy, twists=twists, shape="", in_pool=False)
+
+
+SCENARIOS = (*TOLD, *at_every_step())
 
 
 class Story:
     """One run of a scenario."""
 
     def __init__(self, scenario: Scenario, directory: Path) -> None:
-        machine = Machine.create(None, scenario.models, mig=scenario.mig)
+        machine = Machine.create(None, (*scenario.models, BYSTANDER), mig=scenario.mig)
         for name, start in scenario.cut:
             machine.add_instance(0, name, start=start)
+        beside = len(scenario.models)
+        if scenario.mig:
+            machine.add_instance(beside, "1g", start=0)
+            machine.add_instance(beside, "2g", start=2)
         self.scenario = scenario
         self.w = World(machine, directory / "journal.json")
+        self.w.judge.stand_by(machine.read(), machine.card(beside).uuid)
         self.ahead = list(scenario.twists)
         self.w.want(TARGET)
         self.w.run_pass()
@@ -203,19 +276,23 @@ class Story:
     def check_hold(self) -> None:
         """Our cordon and our pause stand under a hold or an open record."""
         ours = cordon_of(self.w.node, AGENT).ours or paused(self.w)
-        assert not ours or state(self.w) in ("Held", "Repairing") or begun(self.w), "ours without a hold"
+        must(not ours or state(self.w) in ("Held", "Repairing") or begun(self.w), "ours without a hold")
 
-    def run(self, die_at: int = 0, fault: Fault | None = None) -> Process:
-        """Agents, one after the other as each is killed, until the node is as wanted; the first one is returned."""
-        first = process = Process(die_at=die_at, fault=fault, look=self.look)
-        for _ in range(ROUNDS):
+    def run(self, die_at: int = 0, fault: Fault | None = None, pacing: Pacing | None = None) -> Process:
+        """Agents, one after the other as each is killed, until the node is as wanted; the first one is returned.
+
+        Passes follow each other as ``pacing`` says; without one as fast as they may.
+        """
+        first = process = Process(die_at=die_at, fault=fault, look=self.look, begins=self.look)
+        for _ in range(ROUNDS if pacing is None else ROUNDS_IN_TIME):
             try:
                 self.w.process = process
-                self.w.run_pass()
+                ending = self.w.run_pass()
             except KilledError:
-                process = Process(look=self.look)
+                ending, process = None, Process(look=self.look, begins=self.look)
             # Nothing happens between attempts, so that time may fly.
-            self.w.tick(20.0 if state(self.w) == "Released" and not self.ahead else 3.0)
+            pause = 20.0 if state(self.w) == "Released" and not self.ahead else 3.0
+            self.w.tick(pacing.after(ending.result) if pacing and ending else pause)
             self.look_between()
             if (self.scenario.in_pool and state(self.w) == "Released") or not state(self.w):
                 self.w.control()
@@ -229,22 +306,23 @@ class Story:
         try:
             self.look()
         except KilledError:
-            self.w.process = Process(look=self.look)
+            self.w.process = Process(look=self.look, begins=self.look)
 
     def finished(self) -> bool:
         """Whether the story is over."""
         if self.ahead or state(self.w) in ("Held", "Repairing"):
             return False
-        if not self.scenario.in_pool:
-            return state(self.w) == "Released" and not self.w.labels and not begun(self.w)
         answered = self.w.mignode["metadata"]["generation"] == self.w.status.get("observedGeneration")
+        if not self.scenario.in_pool:
+            return answered and not self.w.labels and not begun(self.w)
         return answered and self.w.ready == ("True", "Ready")
 
     def check_end(self) -> None:
         """Everything is as wanted, and nothing of ours is left."""
-        assert self.finished(), f"not finished: {self.w.status}"
+        must(self.finished(), f"not finished: {self.w.status}")
         self.w.assert_clean()
-        if self.scenario.shape:
-            assert self.scenario.shape == self.w.shape()[0]
-        assert set(self.w.deleted) <= {"default/goes", "default/late", "default/a"}
-        assert self.w.mignode["metadata"]["generation"] == self.w.status["observedGeneration"]
+        self.w.assert_as_registered()
+        shape = self.w.shape()[0]
+        must(self.scenario.shape in ("", shape), f"the first card is cut {shape}")
+        sent = set(self.w.deleted) - {"default/goes", "default/late", "default/a"}
+        must(not sent, f"{sent} were sent away and were in nobody's way")

@@ -10,16 +10,19 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
 import pynvml
 
+from mig_manager.agent import reconciler
 from mig_manager.agent.agent import Agent
 from mig_manager.agent.clients import load_clients
-from mig_manager.agent.context import Memory, Ports, Settings
+from mig_manager.agent.context import Context, Memory, Ports, Settings
 from mig_manager.agent.names import CORDONED, PAUSED, PAUSED_WORD
-from mig_manager.agent.reconciler import Ending
+from mig_manager.agent.reconciler import Ending, Step
+from mig_manager.agent.results import StepResult
 from mig_manager.api.layout import layout_hash, layout_to_dict
 from mig_manager.geometry.layout import GpuEntry, Layout, Match, MigMode, SliceRequest
 from mig_manager.geometry.names import SliceName
@@ -39,6 +42,8 @@ from mig_manager.sim.model.machine import Machine
 from mig_manager.sim.model.state import MachineError
 from mig_manager.sim.node.plugin_devices import Enumeration, PluginCrash, Strategy, enumerate_devices
 from mig_manager.sim.nvml import installed
+from tests.agent.judge import InUse, Judge, foreign
+from tests.chaos.counting import must
 
 A100, A30, H100, SXM, T4 = "A100-PCIE-80GB", "A30", "H100-PCIE-80GB", "A100-SXM4-80GB", "T4"
 NODE_NAME = "n1"
@@ -73,12 +78,42 @@ class Fault:
     error: Callable[[str], ClusterError]
     lost: bool = False
 
+    def strikes(self, request: int, *, answered: bool) -> bool:
+        """Whether that request fails, before it is carried out or when it is ``answered``."""
+        return request == self.at and answered is self.lost
+
+
+@dataclass
+class Outage(Fault):
+    """Every request fails from that one on, for ``seconds``; ``asked`` are the times of requests meanwhile."""
+
+    clock: FakeClock | None = None
+    seconds: float = 600.0
+    end: datetime | None = None
+    asked: list[datetime] = field(default_factory=list)
+
+    def strikes(self, request: int, *, answered: bool) -> bool:
+        """Whether that request falls into the outage."""
+        if answered or request < self.at or self.clock is None:
+            return False
+        now = self.clock.now()
+        self.end = self.end or now + timedelta(seconds=self.seconds)
+        if now < self.end:
+            self.asked.append(now)
+        return now < self.end
+
+    def most(self, seconds: float) -> int:
+        """The most requests within so many seconds."""
+        width = timedelta(seconds=seconds)
+        return max((sum(start <= t < start + width for t in self.asked) for start in self.asked), default=0)
+
 
 @dataclass
 class Process:
     """The life of one agent process: counts the calls of its ports, and dies at one of them; 0 means never.
 
-    ``look`` is called at every point, alive or not yet dead: that is where invariants are checked.
+    ``look`` is called at every point, alive or not yet dead: that is where invariants are checked. ``begins`` is called
+    when a step begins, ``step`` by its name.
     """
 
     requests: int = 0
@@ -88,6 +123,19 @@ class Process:
     points: int = 0
     names: list[str] = field(default_factory=list)
     look: Callable[[], None] = lambda: None
+    begins: Callable[[], None] = lambda: None
+    step: str = ""
+
+    def watched(self, step: Step) -> Step:
+        """The step, with a look when it begins. To die there would be to die at the call before."""
+
+        @wraps(step)
+        def run(ctx: Context) -> StepResult:
+            self.step = step.__name__
+            self.begins()
+            return step(ctx)
+
+        return run
 
     def point(self, name: str) -> None:
         """A point of time before or after a call; from ``die_at`` on nothing gets past it."""
@@ -100,7 +148,7 @@ class Process:
     def request(self, doing: str, *, answered: bool) -> None:
         """A request begins, or is ``answered``."""
         self.requests += not answered
-        if self.fault is not None and self.requests == self.fault.at and answered is self.fault.lost:
+        if self.fault is not None and self.fault.strikes(self.requests, answered=answered):
             raise self.fault.error(doing)
 
 
@@ -234,6 +282,7 @@ class World:
         self.persons_cordon = False
         self.process = Process()
         self.agent_memory = Memory()
+        self.judge = Judge(self.store, NODE_NAME, AGENT)
         self._names = 0
         self.create_node()
         self.admin.create(
@@ -342,7 +391,7 @@ class World:
         grant_id = int((spec.get("grant") or {}).get("id", 0)) + 1
         grant: dict[str, object] = {
             "id": grant_id,
-            "by": LEADER,
+            "by": self.leader,
             "slot": slot,
             "revoked": False,
             "hash": desired["hash"],
@@ -354,6 +403,15 @@ class World:
         }
         self.admin.patch(MIG_NODE, NODE_NAME, {"spec": {"grant": grant | terms}})
         return grant_id
+
+    @property
+    def leader(self) -> str:
+        """The controller that holds the Lease."""
+        return str(self.admin.get(LEASE, "controller", "mig-manager")["spec"]["holderIdentity"])
+
+    def lose_lease(self, leader: str = "controller-2") -> None:
+        """Another controller leads from now on."""
+        self.admin.patch(LEASE, "controller", {"spec": {"holderIdentity": leader}}, "mig-manager")
 
     def revoke(self) -> None:
         """Revoke the grant."""
@@ -556,6 +614,7 @@ class World:
     def reboot(self) -> None:
         """The machine restarts: no process and no slice survives, the plugin starts anew."""
         self.machine.reboot()
+        self.judge.stand_by(self.machine.read(), *self.judge.bystanders)
         for name in list(self.running):
             del self.running[name]
             namespace, _, pod = name.partition("/")
@@ -592,12 +651,14 @@ class World:
         def before(call: Call) -> None:
             process.point(f"{call.verb} {call.kind.name}")
             process.request(f"{call.verb} {call.kind.name}", answered=False)
+            self.judge.before(call)
 
         def after(call: Call) -> None:
+            self.judge.after(call)
             process.point(f"{call.verb} {call.kind.name} done")
             process.request(f"{call.verb} {call.kind.name}", answered=True)
 
-        with installed(self.machine, self.clock.sleep):
+        with installed(self.machine, self.clock.sleep), watched_steps(process):
             pynvml.nvmlLib = SpiedLibrary(pynvml.nvmlLib, process)
             ports = Ports(
                 cluster=MemoryCluster(self.store, AGENT, before, after),
@@ -634,20 +695,40 @@ class World:
 
     def check(self) -> None:
         """What must hold at every moment."""
-        births = {(card, birth) for card, _, _, _, birth in self.slices()}
-        for name, held in self.running.items():
-            if held.card:
-                assert (held.card, held.birth) in births, f"the slice of {name} was destroyed"
+        used = (InUse(name, r.card, r.birth) for name, r in self.running.items() if r.card)
+        self.judge.look(self.machine.read(), used)
         if self._node_exists() and self.persons_cordon:
-            assert self.node["spec"].get("unschedulable"), "a person's cordon was lifted"
+            must(self.node["spec"].get("unschedulable"), "a person's cordon was lifted")
 
     def assert_clean(self) -> None:
-        """Nothing of ours is left on the node."""
-        assert not {CORDONED, PAUSED} & set(self.annotations)
-        assert PAUSED_WORD not in (self.node["metadata"].get("labels") or {}).values()
-        assert self.persons_cordon == bool(self.node["spec"].get("unschedulable"))
-        assert self.journal.intent is None
-        assert not [t for t in self.node["spec"].get("taints", ()) if t["key"] == "migmanager.io/repartitioning"]
+        """Nothing of ours is left on the node, and what is not ours is as it was."""
+        must(not {CORDONED, PAUSED} & set(self.annotations), "a record of ours is left")
+        must(PAUSED_WORD not in (self.node["metadata"].get("labels") or {}).values(), "a client is left paused")
+        cordoned = bool(self.node["spec"].get("unschedulable"))
+        must(self.persons_cordon == cordoned, f"cordoned: {cordoned}, wanted by a person: {self.persons_cordon}")
+        must(self.journal.intent is None, "an intent is left")
+        taints = [t["key"] for t in self.node["spec"].get("taints", ())]
+        must("migmanager.io/repartitioning" not in taints, "our taint is left")
+
+    def assert_as_registered(self) -> None:
+        """Labels and annotations of others are those with which the Node was registered."""
+        uid = self.node["metadata"]["uid"]
+        versions = [v.body for v in self.store.history(NODE, NODE_NAME) if v.body is not None]
+        born = next(body for body in versions if body["metadata"]["uid"] == uid)
+        for what in ("labels", "annotations"):
+            then, now = (foreign(body["metadata"].get(what) or {}) for body in (born, self.node))
+            must(then == now, f"{what} of others are {now}, and were {then}")
+
+
+@contextmanager
+def watched_steps(process: Process) -> Iterator[None]:
+    """The steps of a pass, with a look when each begins."""
+    steps = reconciler.STEPS
+    reconciler.STEPS = tuple(process.watched(step) for step in steps)
+    try:
+        yield
+    finally:
+        reconciler.STEPS = steps
 
 
 def _fields(settings: Settings) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from mig_manager.api.mignode import Desired, Grant, MIGNode
 from mig_manager.api.mignode_status import GrantResult, GrantStatus, MIGNodeStatus
 from mig_manager.geometry.errors import LayoutError
 from mig_manager.geometry.state import Card
-from mig_manager.gpu.holders import FindHolders
+from mig_manager.gpu.holders import FindUsers
 from mig_manager.gpu.journal import Journal, Record
 from mig_manager.gpu.parts import Event as Change
 from mig_manager.gpu.port import GpuError, Gpus
@@ -61,14 +61,14 @@ class PodResources(Protocol):
 
 @dataclass(frozen=True)
 class Ports:
-    """Everything outside. ``processes`` finds the processes on the cards; ``device_files`` makes device files."""
+    """Everything outside. ``users`` finds the processes that use the cards; ``device_files`` makes device files."""
 
     cluster: Cluster
     gpus: Gpus
     pod_resources: PodResources
     journal: Journal
     clock: Clock
-    processes: FindHolders
+    users: FindUsers
     reset: Reset | None
     device_files: Callable[[], None]
 

@@ -1,23 +1,35 @@
-"""Who uses which slice: what the kubelet says, joined with the pods of the API and the processes that NVML sees.
+"""Who uses which slice: what the kubelet says, joined with the pods of the API and the processes of the host.
 
 The kubelet's PodResources API knows which device a pod got, but neither uid nor phase, and leaves ordinary init
-containers out. The API server knows all pods, but not their devices. NVML knows processes, but not pods. Together:
+containers out. The API server knows all pods, but not their devices. NVML and open device files show processes, and
+control groups whose pod each is. Together:
 
 - a pod that the kubelet lists with devices holds exactly those, until its containers have stopped;
 - a pod that is bound to the node, wants GPU resources and has none of them listed yet may get, or in an init container
   already use, any free slice of those resources: it counts as a holder of each of them;
-- a process on a slice that a pod holds is that pod's; any other process is a holder of its own, and never killed.
+- a process of a pod that asks for GPUs makes that pod a holder, whichever slice it uses;
+- one of a pod that asks for none (privileged, or by its runtime's environment) is named with that pod, which is never
+  evicted: nobody said that it may be;
+- one of a GPU client is nobody: clients go before anything is destroyed, and NVML refuses if one has not;
+- one of which nobody knows the pod is that of the pod on its slice, if there is one;
+- any other process is a holder of its own, and never killed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from mig_manager.agent.clients import GpuClient
 from mig_manager.agent.devices import Device, key_of
 from mig_manager.agent.pods import GPU_RESOURCES, SHARED, Pod
 from mig_manager.geometry.state import Holder, Holders, SliceKey
+from mig_manager.gpu.hints import holder_of
+from mig_manager.gpu.holders import Users
+from mig_manager.gpu.proc import User
 from mig_manager.kube.podresources.values import PodDevices
+
+_ASKS_FOR_NOTHING = "it asks for no GPU and is never evicted: delete it, or keep it off the node"
 
 
 @dataclass(frozen=True)
@@ -29,11 +41,43 @@ class Holding:
 
 
 def holding(
-    devices: Collection[Device], pods: Iterable[Pod], kubelet: Iterable[PodDevices], processes: Holders
+    devices: Collection[Device],
+    pods: Collection[Pod],
+    kubelet: Iterable[PodDevices],
+    users: Users,
+    clients: Collection[GpuClient],
 ) -> Holding:
-    """Join the three views."""
+    """Join the views."""
     by_name = {pod.full_name: pod for pod in pods}
     known = tuple(devices)
+    found, got = _listed(kubelet, by_name, known)
+    placed = {key: frozenset(who) for key, who in found.items()}
+    waiting = {pod.full_name: pod for pod in by_name.values() if not pod.finished}
+    missing = {name: pod.resources - got.get(name, set()) for name, pod in waiting.items()}
+    for device in known:
+        if device.key not in placed:
+            may_get = {
+                Holder(n, leaving=waiting[n].leaving) for n, names in missing.items() if device.resource in names
+            }
+            if may_get:
+                found.setdefault(device.key, set()).update(may_get)
+    asking = {name for name, pod in by_name.items() if pod.resources or name in got}
+    owners = {uid: pod for pod in by_name.values() for uid in pod.process_uids}
+    for key, who in users.found.items():
+        for user in who:
+            owner = owners.get(user.pod_uid or "")
+            client = owner is not None and any(c.is_pod(owner) for c in clients)
+            explained = owner is None and user.pod_uid != "" and _explained(key, placed)
+            if not client and not explained:
+                found.setdefault(key, set()).add(_holder(user, owner, asking))
+    unplaced = frozenset(name for name, names in missing.items() if names)
+    return Holding({key: frozenset(who) for key, who in found.items()}, unplaced)
+
+
+def _listed(
+    kubelet: Iterable[PodDevices], by_name: Mapping[str, Pod], known: tuple[Device, ...]
+) -> tuple[dict[SliceKey, set[Holder]], dict[str, set[str]]]:
+    """Who holds what according to the kubelet, and which resources each pod has got."""
     found: dict[SliceKey, set[Holder]] = {}
     got: dict[str, set[str]] = {}
     for entry in kubelet:
@@ -45,21 +89,18 @@ def holding(
                 got.setdefault(entry.full_name, set()).add(resource)
                 if key is not None:
                     found.setdefault(key, set()).add(holder)
-    placed = {key: frozenset(who) for key, who in found.items()}
-    waiting = {pod.full_name: pod for pod in by_name.values() if not pod.finished}
-    missing = {name: pod.resources - got.get(name, set()) for name, pod in waiting.items()}
-    for device in known:
-        if device.key not in placed:
-            may_get = {
-                Holder(n, leaving=waiting[n].leaving) for n, names in missing.items() if device.resource in names
-            }
-            if may_get:
-                found.setdefault(device.key, set()).update(may_get)
-    for key, who in processes.items():
-        if not _explained(key, placed):
-            found.setdefault(key, set()).update(who)
-    unplaced = frozenset(name for name, names in missing.items() if names)
-    return Holding({key: frozenset(who) for key, who in found.items()}, unplaced)
+    return found, got
+
+
+def _holder(user: User, pod: Pod | None, asking: Collection[str]) -> Holder:
+    """Who stands in the way where that process does; ``pod`` is its own, ``asking`` are those that want GPUs."""
+    own = holder_of(user)
+    if pod is None:
+        # A pod that the API does not know (any more) was deleted by force, or was bound a moment ago.
+        return Holder(f"{own.name} of a pod that is unknown here", leaving=True) if user.pod_uid else own
+    if pod.full_name in asking or pod.leaving or pod.finished:
+        return Holder(pod.full_name, leaving=pod.leaving or pod.finished)
+    return Holder(f"{pod.full_name} by its {own.name}", hint=own.hint or _ASKS_FOR_NOTHING)
 
 
 def _given(entry: PodDevices, devices: tuple[Device, ...]) -> Iterator[tuple[str, SliceKey | None]]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from mig_manager.agent.clients import GpuClient
 from mig_manager.agent.context import Context, Ports
 from mig_manager.agent.devices import devices_of
 from mig_manager.agent.holding import holding
@@ -16,6 +18,10 @@ from mig_manager.kube.podresources.client import PodResourcesError
 from mig_manager.kube.podresources.values import PodDevices
 from mig_manager.planner.strategy import Strategy
 
+_log = logging.getLogger(__name__)
+
+_UNREADABLE = "unreadable"
+
 
 def pods_on(ports: Ports, node: str) -> tuple[Pod, ...]:
     """Every pod that is bound to the node."""
@@ -24,7 +30,7 @@ def pods_on(ports: Ports, node: str) -> tuple[Pod, ...]:
 
 @dataclass
 class LiveHolders:
-    """Finds holders for ``mig_manager.gpu.apply``: fresh from kubelet and NVML, with the API's pods of the last look.
+    """Finds holders for ``mig_manager.gpu.apply``: all is fresh but the API's pods, which are those of the last look.
 
     The node is cordoned by then, so a pod that the API's list lacks can only be a DaemonSet's; the kubelet lists it as
     soon as it has a device.
@@ -32,25 +38,35 @@ class LiveHolders:
 
     ports: Ports
     strategy: Strategy
+    clients: Collection[GpuClient]
     pods: tuple[Pod, ...]
 
     def __call__(self, session: GpuSession, gpu_uuids: Collection[str]) -> Holders:
         """Who holds what on these cards; PodResourcesError when the kubelet does not say."""
         cards = [session.card(uuid) for uuid in gpu_uuids]
         devices = tuple(devices_of(cards, self.strategy))
-        return holding(
-            devices, self.pods, self.ports.pod_resources.list(), self.ports.processes(session, gpu_uuids)
-        ).holders
+        users = self.ports.users(session, cards)
+        return holding(devices, self.pods, self.ports.pod_resources.list(), users, self.clients).holders
 
 
 def read_cards(ctx: Context) -> None:
     """Read the cards, and who uses them, into the context; GpuError. A kubelet that does not answer is noted."""
     with ctx.ports.gpus.session() as session:
         ctx.cards = session.cards()
-        processes = ctx.ports.processes(session, [card.uuid for card in ctx.cards])
+        users = ctx.ports.users(session, ctx.cards)
+    _note_unreadable(ctx, users.unreadable)
     kubelet: tuple[PodDevices, ...] = ()
     try:
         kubelet = ctx.ports.pod_resources.list()
     except PodResourcesError as error:
         ctx.kubelet_error = str(error)
-    ctx.holding = holding(ctx.devices, ctx.pods, kubelet, processes)
+    ctx.holding = holding(ctx.devices, ctx.pods, kubelet, users, ctx.settings.clients)
+
+
+def _note_unreadable(ctx: Context, count: int) -> None:
+    """Say once that some processes may hold what nobody sees; NVML still refuses to destroy what they use."""
+    if not count:
+        ctx.memory.forget(_UNREADABLE)
+    elif _UNREADABLE not in ctx.memory.since:
+        ctx.memory.waited_s(_UNREADABLE, ctx.now)
+        _log.warning("the open files of %d processes cannot be read: the agent lacks CAP_SYS_PTRACE or hostPID", count)

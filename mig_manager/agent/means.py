@@ -9,10 +9,10 @@ from mig_manager.gpu.holders import FindHolders
 
 
 def means_for(ctx: Context, holders: FindHolders | None = None) -> Means:
-    """Holders by kubelet, pods and NVML; the reset and the clock of the ports; back only if the grant says so."""
+    """Holders by all that shows them; the reset and the clock of the ports; back only if the grant says so."""
     grant = ctx.last_grant
     return Means(
-        holders=holders or LiveHolders(ctx.ports, ctx.strategy, ctx.pods),
+        holders=holders or LiveHolders(ctx.ports, ctx.strategy, ctx.settings.clients, ctx.pods),
         reset=ctx.ports.reset,
         sleep=ctx.ports.clock.sleep,
         now=lambda: ctx.now.isoformat(timespec="seconds"),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from mig_manager.kube.drain.classify import FINISHED
+from mig_manager.kube.drain.classify import FINISHED, MIRROR
 
 GPU_RESOURCES = "nvidia.com/"
 SHARED = ".shared"
@@ -39,6 +39,12 @@ class Pod:
     def uid(self) -> str:
         """Its uid."""
         return str(self.body["metadata"]["uid"])
+
+    @property
+    def process_uids(self) -> frozenset[str]:
+        """The uids by which control groups name it: its own, or of a static pod that of its manifest."""
+        annotations = self.body["metadata"].get("annotations") or {}
+        return frozenset({self.uid, annotations.get(MIRROR, self.uid)})
 
     @property
     def labels(self) -> Mapping[str, str]:

@@ -15,11 +15,12 @@ from mig_manager.agent.context import Ports, Settings
 from mig_manager.agent.device_files import DeviceFiles
 from mig_manager.agent.mailbox import Mailbox
 from mig_manager.agent.worker import Worker
-from mig_manager.gpu.holders import FindHolders, process_holders
+from mig_manager.gpu.holders import FindUsers, find_users
 from mig_manager.gpu.journal import Journal
 from mig_manager.gpu.library import Library
 from mig_manager.gpu.lock import HostLock
 from mig_manager.gpu.nvml import NvmlGpus
+from mig_manager.gpu.proc import ProcTree
 from mig_manager.gpu.reset import NvidiaSmiReset, Reset
 from mig_manager.kube.podresources.client import PodResources
 from mig_manager.kube.port import Cluster
@@ -59,16 +60,16 @@ class Options:
 class Hardware:
     """Who uses the cards, how they are reset, and how device files are made: of this machine, or of a simulated one."""
 
-    processes: FindHolders
+    users: FindUsers
     reset: Reset
     device_files: Callable[[], None]
 
 
-def real_hardware(options: Options) -> Hardware:
-    """This machine's; tools below a driver root are run there."""
+def real_hardware(options: Options, proc_root: Path) -> Hardware:
+    """This machine's; tools below a driver root are run there, and ``proc_root`` shows the host's processes."""
     root = options.driver_root
     smi = ("nvidia-smi",) if root == Path("/") else ("chroot", str(root), "nvidia-smi")
-    return Hardware(process_holders, NvidiaSmiReset(smi), DeviceFiles(root))
+    return Hardware(find_users(ProcTree(proc_root)), NvidiaSmiReset(smi), DeviceFiles(root))
 
 
 def build(options: Options, cluster: Cluster, hardware: Hardware, closing: ExitStack) -> Worker:
@@ -86,7 +87,7 @@ def build(options: Options, cluster: Cluster, hardware: Hardware, closing: ExitS
         pod_resources=closing.enter_context(PodResources(options.pod_resources)),
         journal=Journal(options.state_dir / JOURNAL),
         clock=SystemClock(),
-        processes=hardware.processes,
+        users=hardware.users,
         reset=hardware.reset,
         device_files=hardware.device_files,
     )

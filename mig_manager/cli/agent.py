@@ -64,6 +64,12 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
     show_default=True,
     help="Where the driver's root file system is mounted.",
 )
+@click.option(
+    "--proc-root",
+    envvar="PROC_ROOT",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="Where the host's /proc is mounted, with its process ids. [default: /proc]",
+)
 @click.option("--nvml", envvar="NVML_LIBRARY", type=click.Path(path_type=Path), help="The path of libnvidia-ml.so.1.")
 @click.option("--clients", envvar="GPU_CLIENTS", type=_FILE, help="A list of GPU clients instead of the shipped one.")
 @click.option(
@@ -85,6 +91,7 @@ def agent(
     state_dir: Path,
     pod_resources: Path,
     driver_root: Path,
+    proc_root: Path | None,
     nvml: Path | None,
     clients: Path | None,
     advertise_timeout_s: float,
@@ -100,12 +107,12 @@ def agent(
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     options = Options(node, lease, namespace, state_dir, pod_resources, driver_root, nvml, clients, advertise_timeout_s)
     if not simulated:
-        _run(options, real_hardware(options), kubeconfig, liveness_port)
+        _run(options, real_hardware(options, proc_root or Path("/proc")), kubeconfig, liveness_port)
         return
-    with open_machine(simulated) as machine:
+    with open_machine(simulated, proc_root) as machine:
         from mig_manager.agent.program import Hardware
 
-        hardware = Hardware(machine.find_holders, machine.reset, _no_files)
+        hardware = Hardware(machine.find_users, machine.reset, _no_files)
         _run(options, hardware, kubeconfig, liveness_port)
 
 

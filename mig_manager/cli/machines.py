@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,8 +15,8 @@ from mig_manager.cli.exits import BAD_INPUT, CommandError, bad_input, failures
 
 if TYPE_CHECKING:
     from mig_manager.geometry.state import Card, Holders
-    from mig_manager.gpu.holders import FindHolders
-    from mig_manager.gpu.port import Gpus, GpuSession
+    from mig_manager.gpu.holders import FindHolders, FindUsers
+    from mig_manager.gpu.port import Gpus
     from mig_manager.gpu.reset import Reset
     from mig_manager.sim.model.machine import Machine
 
@@ -67,9 +67,16 @@ class OpenMachine:
     """A machine whose cards can be changed."""
 
     gpus: Gpus
-    find_holders: FindHolders
+    find_users: FindUsers
     reset: Reset
     state_dir: Path
+
+    @property
+    def find_holders(self) -> FindHolders:
+        """Finds everybody who uses a card."""
+        from mig_manager.gpu.holders import holders_by
+
+        return holders_by(self.find_users)
 
     def view(self) -> View:
         """Read every card and who uses it."""
@@ -112,17 +119,22 @@ def machine_options(*, changing: bool = False) -> Callable[[_F], _F]:
 
 
 @contextmanager
-def open_machine(simulated: str) -> Iterator[OpenMachine]:
-    """This machine, or the simulated one in that file. Errors of either end the command."""
-    from mig_manager.gpu.holders import process_holders
+def open_machine(simulated: str, proc_root: Path | None = None) -> Iterator[OpenMachine]:
+    """This machine, or the simulated one in that file. Errors of either end the command.
+
+    ``proc_root`` is where the processes of a simulated machine are described in the manner of /proc.
+    """
+    from mig_manager.gpu.holders import process_users
     from mig_manager.gpu.nvml import NvmlGpus
     from mig_manager.gpu.reset import NvidiaSmiReset
 
     if not simulated:
         from mig_manager.gpu.journal import DEFAULT_PATH
 
-        yield OpenMachine(NvmlGpus(), process_holders, NvidiaSmiReset(), DEFAULT_PATH.parent)
+        yield OpenMachine(NvmlGpus(), process_users, NvidiaSmiReset(), DEFAULT_PATH.parent)
         return
+    from mig_manager.cli.simulated import SimulatedProcesses
+    from mig_manager.gpu.holders import find_users
     from mig_manager.sim.model.machine import Machine
     from mig_manager.sim.nvml import installed
 
@@ -130,23 +142,11 @@ def open_machine(simulated: str) -> Iterator[OpenMachine]:
         machine = Machine.open(simulated)
     with installed(machine):
         yield OpenMachine(
-            NvmlGpus(), _simulated_holders(machine), _simulated_reset(machine), Path(f"{simulated}.journal")
+            NvmlGpus(),
+            find_users(SimulatedProcesses(machine, proc_root)),
+            _simulated_reset(machine),
+            Path(f"{simulated}.journal"),
         )
-
-
-def _simulated_holders(machine: Machine) -> FindHolders:
-    """Like the real one, by what NVML lists; only the names of the processes come from the simulation."""
-    from mig_manager.gpu.holders import processes_called
-
-    def find(session: GpuSession, gpu_uuids: Collection[str]) -> Holders:
-        names = {(card.uuid, client.pid): client.name for card in machine.read().cards for client in card.clients}
-
-        def name(uuid: str, pid: int) -> str:
-            return f"pid {pid} ({names.get((uuid, pid), 'ended')})"
-
-        return processes_called(session, gpu_uuids, name)
-
-    return find
 
 
 def _simulated_reset(machine: Machine) -> Reset:

@@ -5,8 +5,8 @@ Read from NVML on a live machine, from a state file offline. Values only; nothin
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from mig_manager.geometry.cards import ModeChange
 from mig_manager.geometry.profiles import Placement, ProfileTable
@@ -91,11 +91,17 @@ class Holder:
     """Somebody who uses a slice: a pod (``namespace/name``) or a process (``pid 4711 (python)``).
 
     A holder that is ``leaving`` (a pod already being deleted) still holds its slice, but destroying the slice
-    evicts nobody, so it costs the planner nothing.
+    evicts nobody, so it costs the planner nothing. ``hint`` is what a person can do about one that stays.
     """
 
     name: str
     leaving: bool = False
+    hint: str = field(default="", compare=False)
+
+
+def said(holders: Iterable[Holder]) -> str:
+    """How messages name holders, in their order."""
+    return ", ".join(f"{h.name}; {h.hint}" if h.hint else h.name for h in holders)
 
 
 Holders = Mapping[SliceKey, frozenset[Holder]]

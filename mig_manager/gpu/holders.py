@@ -1,12 +1,15 @@
-"""Who uses what on a card, as far as NVML sees it, and who of them stands in the way of a destruction."""
+"""Which processes use what on a card, and who of all holders stands in the way of a destruction."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from pathlib import Path
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 
-from mig_manager.geometry.state import ComputeInstance, GpuInstance, Holder, Holders, SliceKey
+from mig_manager.geometry.cards import ModeChange
+from mig_manager.geometry.state import Card, ComputeInstance, GpuInstance, Holder, Holders, SliceKey, said
+from mig_manager.gpu.hints import holder_of, minds_resets_only
 from mig_manager.gpu.port import GpuSession, InUseError
+from mig_manager.gpu.proc import Instance, Opened, Processes, ProcTree, User
 
 FindHolders = Callable[[GpuSession, Collection[str]], Holders]
 """Finds who uses the cards with these UUIDs, at this moment."""
@@ -19,22 +22,77 @@ class HeldError(InUseError):
 
     def __init__(self, doing: str, holders: Collection[Holder]) -> None:
         self.holders = tuple(sorted(holders))
-        super().__init__(doing, f"used by {', '.join(h.name for h in self.holders)}", _IN_USE)
+        super().__init__(doing, f"used by {said(self.holders)}", _IN_USE)
 
 
-def process_holders(session: GpuSession, gpu_uuids: Collection[str]) -> Holders:
-    """The processes that NVML reports, as holders called ``pid 4711 (python)`` after what runs on this host."""
-    return processes_called(session, gpu_uuids, lambda _, pid: _called(pid))
+@dataclass(frozen=True, slots=True)
+class Users:
+    """The processes that use cards and slices; ``unreadable`` counts those whose open files nobody may look at."""
+
+    found: Mapping[SliceKey, frozenset[User]] = field(default_factory=dict)
+    unreadable: int = 0
 
 
-def processes_called(session: GpuSession, gpu_uuids: Collection[str], name: Callable[[str, int], str]) -> Holders:
-    """The processes that NVML reports, as holders; ``name`` calls them, by the UUID of their card and their pid."""
-    found: dict[SliceKey, frozenset[Holder]] = {}
-    for uuid in gpu_uuids:
-        for process in session.processes(uuid):
-            key = SliceKey(uuid, process.gpu_instance, process.compute_instance)
-            found[key] = found.get(key, frozenset()) | {Holder(name(uuid, process.pid))}
-    return found
+FindUsers = Callable[[GpuSession, Collection[Card]], Users]
+"""Finds the processes that use these cards, at this moment."""
+
+
+def users_of(session: GpuSession, cards: Collection[Card], processes: Processes) -> Users:
+    """Who uses the cards: the processes that NVML lists, and those with device files open.
+
+    A process that has opened capabilities of a card uses exactly these slices. One that has opened the card and none
+    of its capabilities uses the card as a whole: it is in the way of a reset and of a change of mode, not of other
+    slices. What minds nothing but a reset does not count where none is needed.
+    """
+    found: dict[SliceKey, set[User]] = {}
+    for card in cards:
+        for process in session.processes(card.uuid):
+            key = SliceKey(card.uuid, process.gpu_instance, process.compute_instance)
+            found.setdefault(key, set()).add(processes.user(process.pid))
+    scan = processes.scan()
+    known = processes.capabilities() if any(opened.capabilities for opened in scan.opened) else {}
+    for opened in scan.opened:
+        places = [known[minor] for minor in opened.capabilities if minor in known]
+        for card in cards:
+            for key in _opened_of(card, opened, places):
+                user = processes.user(opened.pid)
+                if key.gpu_instance is not None or card.mode_change is ModeChange.RESET or not minds_resets_only(user):
+                    found.setdefault(key, set()).add(user)
+    return Users({key: frozenset(who) for key, who in found.items()}, scan.unreadable)
+
+
+def _opened_of(card: Card, opened: Opened, places: Collection[Instance]) -> Iterator[SliceKey]:
+    """What of a card a process has opened."""
+    inside = [place for place in places if place.card_minor == card.minor]
+    parts = {place.gpu for place in inside if place.compute is not None}
+    for place in inside:
+        # Whoever opens a compute instance has to open its GPU instance too, and uses no other part of it by that.
+        if place.compute is not None or place.gpu not in parts:
+            yield SliceKey(card.uuid, place.gpu, place.compute)
+    if not inside and card.minor in opened.cards:
+        yield SliceKey(card.uuid)
+
+
+def find_users(processes: Processes) -> FindUsers:
+    """A finder that looks at these processes."""
+    return lambda session, cards: users_of(session, cards, processes)
+
+
+def holders_by(find: FindUsers) -> FindHolders:
+    """Every process as a holder of its own, called ``pid 4711 (python)``."""
+
+    def holders(session: GpuSession, gpu_uuids: Collection[str]) -> Holders:
+        users = find(session, [session.card(uuid) for uuid in gpu_uuids])
+        return {key: frozenset(map(holder_of, who)) for key, who in users.found.items()}
+
+    return holders
+
+
+process_users = find_users(ProcTree())
+"""The processes of this host."""
+
+process_holders = holders_by(process_users)
+"""The same, as holders."""
 
 
 def holders_of_compute(
@@ -47,12 +105,3 @@ def holders_of_compute(
         if key.gpu_uuid == uuid and key.gpu_instance == instance.id and key.compute_instance in (None, compute.id)
         for holder in who
     )
-
-
-def _called(pid: int) -> str:
-    try:
-        name = Path(f"/proc/{pid}/comm").read_text(encoding="utf-8", errors="replace").strip()
-    except OSError:  # it has just ended, or lives in another pid namespace
-        return f"pid {pid}"
-    shown = name if name.isprintable() else repr(name)[1:-1]  # a program names itself as it likes
-    return f"pid {pid} ({shown})"

@@ -36,6 +36,8 @@ from mig_manager.agent.results import Done, Refuse, Wait
 from mig_manager.agent.strategy import strategy_for
 from mig_manager.geometry.names import SliceName
 from mig_manager.geometry.state import Holder, SliceKey
+from mig_manager.gpu.holders import Users
+from mig_manager.gpu.proc import User
 from mig_manager.kube.podresources.values import ContainerDevices, Devices, PodDevices
 from mig_manager.planner.strategy import Strategy
 
@@ -58,9 +60,9 @@ def kubelet(name: str, *ids: str, resource: str = SMALL) -> PodDevices:
 
 
 def who(
-    *pods: Pod, listed_pods: tuple[PodDevices, ...] = (), processes: Mapping[SliceKey, frozenset[Holder]] | None = None
+    *pods: Pod, listed_pods: tuple[PodDevices, ...] = (), processes: Mapping[SliceKey, frozenset[User]] | None = None
 ) -> dict[str, set[str]]:
-    found = holding(ALL, pods, listed_pods, processes or {})
+    found = holding(ALL, pods, listed_pods, Users(processes or {}), ())
     names = {d.key: d.id for d in ALL}
     return {names.get(key, str(key)): {h.name for h in holders} for key, holders in found.holders.items()}
 
@@ -78,7 +80,7 @@ def test_pod_that_is_not_placed_may_get_any_free_slice() -> None:
     assert {"MIG-1": {"ns/p"}, "MIG-2": {"ns/q"}} == who(
         pod("p", SMALL), pod("q", SMALL), listed_pods=(kubelet("p", "MIG-1"),)
     )
-    assert frozenset({"ns/q"}) == holding(ALL, [pod("q", SMALL)], [], {}).unplaced
+    assert frozenset({"ns/q"}) == holding(ALL, [pod("q", SMALL)], [], Users(), ()).unplaced
 
 
 def test_init_containers_count() -> None:
@@ -105,8 +107,8 @@ def test_finished_pods_hold_nothing() -> None:
 
 def test_leaving_pods_still_hold() -> None:
     """A pod that is being deleted, or was just deleted, holds until the kubelet lists it no more."""
-    gone = holding(ALL, [], [kubelet("p", "MIG-1")], {})
-    leaving = holding(ALL, [pod("p", SMALL, deletionTimestamp="t")], [kubelet("p", "MIG-1")], {})
+    gone = holding(ALL, [], [kubelet("p", "MIG-1")], Users(), ())
+    leaving = holding(ALL, [pod("p", SMALL, deletionTimestamp="t")], [kubelet("p", "MIG-1")], Users(), ())
     assert {ONE.key: frozenset({Holder("ns/p", leaving=True)})} == gone.holders == leaving.holders
 
 
@@ -117,8 +119,8 @@ def test_devices_that_are_gone_are_nobodys() -> None:
 
 
 def test_processes_belong_to_the_pod_on_their_slice() -> None:
-    """A process on a pod's slice is the pod's; on any other slice it is a holder of its own."""
-    pid = frozenset({Holder("pid 1")})
+    """Of which nobody knows more, a process on a pod's slice is the pod's; elsewhere it is a holder of its own."""
+    pid = frozenset({User(1)})
     processes = {ONE.key: pid, TWO.key: pid, SliceKey("GPU-a", 7): pid, SliceKey("GPU-b"): pid}
     assert {"MIG-1": {"ns/p"}, "MIG-2": {"pid 1"}, "GPU-b": {"pid 1"}} == who(
         pod("p", SMALL), listed_pods=(kubelet("p", "MIG-1"),), processes=processes
@@ -127,7 +129,7 @@ def test_processes_belong_to_the_pod_on_their_slice() -> None:
 
 def test_process_of_a_pod_that_is_not_placed_counts() -> None:
     """While nobody knows whose a process is, it holds its slice beside whoever may."""
-    assert {"ns/p", "pid 1"} == who(pod("p", SMALL), processes={ONE.key: frozenset({Holder("pid 1")})})["MIG-1"]
+    assert {"ns/p", "pid 1"} == who(pod("p", SMALL), processes={ONE.key: frozenset({User(1)})})["MIG-1"]
 
 
 # -- devices --

@@ -23,7 +23,7 @@ from mig_manager.agent.program import Hardware, Options, SystemClock, build, rea
 from mig_manager.agent.results import Done
 from mig_manager.agent.strategy import strategy_for
 from mig_manager.agent.worker import Worker
-from mig_manager.gpu.holders import process_holders
+from mig_manager.gpu.holders import process_users
 from mig_manager.gpu.lock import HostLock, LockedError
 from mig_manager.kube.errors import ForbiddenError
 from mig_manager.kube.memory import Call, MemoryCluster
@@ -65,7 +65,7 @@ def test_built_agent_works_on_what_it_was_told(world: Make, tmp_path: Path) -> N
             locked.append(str(error.value))
             worker.stop()
 
-    hardware = Hardware(process_holders, w.reset, lambda: None)
+    hardware = Hardware(process_users, w.reset, lambda: None)
     with installed(w.machine), ExitStack() as closing:
         worker = build(options(tmp_path), MemoryCluster(w.store, AGENT, after=after), hardware, closing)
         worker.run()
@@ -83,7 +83,7 @@ def test_bad_list_of_clients_is_found_at_the_start(world: Make, tmp_path: Path) 
     path = tmp_path / "clients.yaml"
     path.write_text("- {name: a, labels: {}}")
     w = world(A100)
-    hardware = Hardware(process_holders, w.reset, lambda: None)
+    hardware = Hardware(process_users, w.reset, lambda: None)
     with ExitStack() as closing, pytest.raises(ClientsError, match=r"clients\.yaml: a has no labels"):
         build(options(tmp_path, clients=path), w.admin, hardware, closing)
     assert not (tmp_path / "state").exists()
@@ -104,7 +104,7 @@ def test_tools_run_where_the_driver_is(world: Make, tmp_path: Path, *, below: bo
         cards = session.cards()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PATH", f"{tools}:/usr/bin:/bin")
-        real_hardware(options(tmp_path, driver_root=root)).reset(cards)
+        real_hardware(options(tmp_path, driver_root=root), Path("/proc")).reset(cards)
     assert f"{f'{root} nvidia-smi ' if below else ''}-r -i {cards[0].bus_id}\n" == ran.read_text()
 
 

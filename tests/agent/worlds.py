@@ -6,6 +6,7 @@ agent meets a world that stands still. The cards are the real NVML client on the
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -27,20 +28,23 @@ from mig_manager.api.layout import layout_hash, layout_to_dict
 from mig_manager.geometry.layout import GpuEntry, Layout, Match, MigMode, SliceRequest
 from mig_manager.geometry.names import SliceName
 from mig_manager.geometry.state import Card
-from mig_manager.gpu.holders import process_holders
+from mig_manager.gpu.holders import find_users
 from mig_manager.gpu.journal import Intent, Journal, Record, Targets
 from mig_manager.gpu.nvml import NvmlGpus
 from mig_manager.gpu.port import GpuError
+from mig_manager.gpu.proc import ProcTree
 from mig_manager.kube.errors import ClusterError
 from mig_manager.kube.kinds import LEASE, MIG_NODE, NODE, POD, POD_DISRUPTION_BUDGET
 from mig_manager.kube.memory import Call, MemoryCluster, Store
 from mig_manager.kube.podresources.client import KubeletUnreachableError
 from mig_manager.kube.podresources.values import ContainerDevices, Devices, PodDevices
+from mig_manager.sim.model.capabilities import mig_minors
 from mig_manager.sim.model.hardware import mig_uuid
 from mig_manager.sim.model.lookup import profile_of
 from mig_manager.sim.model.machine import Machine
 from mig_manager.sim.model.state import MachineError
 from mig_manager.sim.node.plugin_devices import Enumeration, PluginCrash, Strategy, enumerate_devices
+from mig_manager.sim.node.processes import device_files
 from mig_manager.sim.nvml import installed
 from tests.agent.judge import InUse, Judge, foreign
 from tests.chaos.counting import must
@@ -254,6 +258,34 @@ class Running:
     birth: int = 0
 
 
+class FakeProc:
+    """The host's ``/proc``, as far as anybody looks."""
+
+    def __init__(self, root: Path, machine: Machine) -> None:
+        self.root, self.machine = root, machine
+        minors = root / "driver/nvidia-caps/mig-minors"
+        minors.parent.mkdir(parents=True)
+        minors.write_text(mig_minors(machine.read()))
+
+    def files(self, card: str | int, gpu_instance: int | None = None, compute: int | None = None) -> list[str]:
+        """What a program opens to use a card, or a slice of it."""
+        return device_files(self.machine.card(card), gpu_instance, compute)
+
+    def add(self, pid: int, command: str, files: Sequence[str] = (), *, pod_uid: str = "") -> None:
+        """A process with these files open; of that pod, or of the host itself."""
+        directory = self.root / str(pid)
+        (directory / "fd").mkdir(parents=True)
+        (directory / "comm").write_text(f"{command[:15]}\n")
+        slice_name = f"kubepods.slice/kubepods-pod{pod_uid.replace('-', '_')}.slice/x.scope"
+        (directory / "cgroup").write_text(f"0::/{slice_name if pod_uid else 'system.slice/x.service'}\n")
+        for number, file in enumerate(files):
+            (directory / "fd" / str(number)).symlink_to(file)
+
+    def remove(self, pid: int) -> None:
+        """The process ends."""
+        shutil.rmtree(self.root / str(pid))
+
+
 class World:
     """One node and everything around it."""
 
@@ -267,6 +299,7 @@ class World:
         plugin_tolerates: bool = False,
     ) -> None:
         self.machine, self.path, self.strategy = machine, path, strategy
+        self.proc = FakeProc(path.parent / "proc", machine)
         self.clock = FakeClock()
         self.store = Store(now=self.clock.now)
         self.admin = MemoryCluster(self.store, "kubectl")
@@ -496,13 +529,17 @@ class World:
 
     def hold(self, name: str, resource: str, device: str) -> None:
         """A process of that pod uses the device."""
+        namespace, _, pod = name.partition("/")
+        uid = self.admin.get(POD, pod, namespace)["metadata"]["uid"]
         for card, gi, ci, uuid, birth in self.slices():
             if uuid == device:
                 client = self.machine.hold(card, gpu_instance=gi, compute_instance=ci, name="python")
                 self.running[name] = Running(resource, device, client.pid, card, birth)
+                self.proc.add(client.pid, "python", self.proc.files(card, gi, ci), pod_uid=uid)
                 return
         client = self.machine.hold(device, name="python")
         self.running[name] = Running(resource, device, client.pid)
+        self.proc.add(client.pid, "python", self.proc.files(device), pod_uid=uid)
 
     def slices(self) -> Iterator[tuple[str, int, int, str, int]]:
         """Card, GPU instance, compute instance, UUID and birth number of every slice."""
@@ -608,6 +645,7 @@ class World:
         running = self.running.pop(name, None)
         if running is not None:
             self.machine.free(pid=running.pid)
+            self.proc.remove(running.pid)
 
     # -- machine --
 
@@ -616,7 +654,7 @@ class World:
         self.machine.reboot()
         self.judge.stand_by(self.machine.read(), *self.judge.bystanders)
         for name in list(self.running):
-            del self.running[name]
+            self.proc.remove(self.running.pop(name).pid)
             namespace, _, pod = name.partition("/")
             self.kube.delete(POD, pod, namespace, grace_s=0)
         plugin = self.plugin()
@@ -666,7 +704,7 @@ class World:
                 pod_resources=SpiedKubelet(self, process),
                 journal=SpiedJournal(self.path, process),
                 clock=self.clock,
-                processes=process_holders,
+                users=find_users(ProcTree(self.proc.root)),
                 reset=self.reset,
                 device_files=lambda: process.point("device files"),
             )

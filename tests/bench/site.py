@@ -121,6 +121,7 @@ def site(plane: Plane, directory: Path) -> Iterator[Site]:
         arguments = ["agent", "--node", NODE_NAME, "--namespace", PRODUCT, "--sim", str(machine.store.path)]
         arguments += ["--state-dir", str(directory / "state")]
         arguments += ["--pod-resources", str(simulated.root / "pod-resources" / "kubelet.sock")]
+        arguments += ["--proc-root", str(simulated.root / "proc")]
 
         def kubeconfig() -> Path:
             return plane.access.kubeconfig_for_service_account(PRODUCT, "agent", agent_pod(plane.person, NODE_NAME))

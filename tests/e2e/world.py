@@ -95,6 +95,7 @@ class World:
         arguments = ["agent", "--node", node, "--namespace", PRODUCT, "--sim", str(machine.store.path)]
         arguments += ["--state-dir", str(directory)]
         arguments += ["--pod-resources", str(simulated.root / "pod-resources" / "kubelet.sock")]
+        arguments += ["--proc-root", str(simulated.root / "proc")]
         return self._process(f"{what} {node}", lambda: self._agent_kubeconfig(node), arguments)
 
     def kill_controller(self) -> None:

@@ -17,7 +17,7 @@ import pynvml
 from mig_manager.agent.agent import Agent
 from mig_manager.agent.clients import GpuClient, load_clients
 from mig_manager.agent.context import Memory, Ports, Settings
-from mig_manager.gpu.holders import process_holders
+from mig_manager.gpu.holders import process_users
 from mig_manager.gpu.nvml import NvmlGpus
 from mig_manager.gpu.port import GpuSession
 from mig_manager.kube.errors import NotFoundError
@@ -95,7 +95,7 @@ class Host:
                 pod_resources=self,
                 journal=self.journal,
                 clock=self.clock,
-                processes=process_holders,
+                users=process_users,
                 reset=None,
                 device_files=lambda: self.actor.point("device files"),
             ),

@@ -49,10 +49,15 @@ def test_a_process_tells_its_pod(world: World) -> None:
     about = node.kubelet.proc / str(client.pid)
     assert f"-pod{uid.replace('-', '_')}.slice/" in (about / "cgroup").read_text()
     assert "python\n" == (about / "comm").read_text()
+    links = [str(entry.readlink()) for entry in sorted((about / "fd").iterdir())]
+    assert ["/dev/nvidiactl", "/dev/nvidia0"] == links[:2]
+    minors = (node.kubelet.proc / "driver/nvidia-caps/mig-minors").read_text()
+    for link in links[2:]:
+        assert f"access {link.removeprefix('/dev/nvidia-caps/nvidia-cap')}\n" in minors
     assert not Path(f"/proc/{client.pid}").exists()
     world.cluster.delete(POD, "p", "default")
     world.until_phase("p", "Gone")
-    assert [] == list(node.kubelet.proc.iterdir())
+    assert ["driver"] == [entry.name for entry in node.kubelet.proc.iterdir()]
 
 
 def test_too_many_is_an_unexpected_admission_error(world: World) -> None:

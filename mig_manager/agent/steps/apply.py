@@ -28,7 +28,7 @@ def apply(ctx: Context) -> StepResult:
     """
     if ctx.order is None or not ctx.order.changes:
         return CONTINUE
-    holders = LiveHolders(ctx.ports, ctx.strategy, ctx.pods)
+    holders = LiveHolders(ctx.ports, ctx.strategy, ctx.settings.clients, ctx.pods)
     hold = ctx.hold
     result = apply_plan(
         ctx.ports.gpus,

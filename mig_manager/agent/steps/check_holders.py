@@ -6,10 +6,11 @@ from mig_manager.agent.context import Context
 from mig_manager.agent.live import read_cards
 from mig_manager.agent.planning import in_the_way, plan_all
 from mig_manager.agent.results import CONTINUE, SOON_S, StepResult, Wait
+from mig_manager.geometry.state import said
 
 
 def check_holders(ctx: Context) -> StepResult:
-    """With the clients away, kubelet and NVML are asked anew, and name nobody on what is to be destroyed.
+    """With the clients away, kubelet, NVML and open device files name nobody on what is to be destroyed.
 
     Otherwise the culprits are named. Nothing is changed, so a crash leaves nothing.
     """
@@ -20,4 +21,4 @@ def check_holders(ctx: Context) -> StepResult:
         return Wait("KubeletUnreachable", SOON_S, ctx.kubelet_error)
     plan_all(ctx)
     way = in_the_way(ctx.work, ctx.holding.holders)
-    return Wait("InUse", SOON_S, f"in use by {', '.join(h.name for h in way)}") if way else CONTINUE
+    return Wait("InUse", SOON_S, f"in use by {said(way)}") if way else CONTINUE

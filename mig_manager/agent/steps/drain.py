@@ -7,7 +7,7 @@ from mig_manager.agent.planning import in_the_way
 from mig_manager.agent.results import CONTINUE, SOON_S, StepResult, Wait
 from mig_manager.agent.steps.stand_down import stand_down_with
 from mig_manager.api.mignode import Grant
-from mig_manager.geometry.state import Holder
+from mig_manager.geometry.state import Holder, said
 from mig_manager.kube.drain.once import drain_once
 
 IN_USE_RETRY_S = 2.0
@@ -47,9 +47,9 @@ def _evict(ctx: Context, grant: Grant, way: tuple[Holder, ...]) -> StepResult:
 
 def _cannot_be_evicted(ctx: Context, way: tuple[Holder, ...]) -> StepResult | None:
     pods = {pod.full_name for pod in ctx.pods}
-    strangers = [h.name for h in way if h.name not in pods and not h.leaving]
+    strangers = [h for h in way if h.name not in pods and not h.leaving]
     if strangers:
-        return Wait("InUse", IN_USE_RETRY_S, f"in use by {', '.join(strangers)}")
+        return Wait("InUse", IN_USE_RETRY_S, f"in use by {said(strangers)}")
     unplaced = [h.name for h in way if h.name in ctx.holding.unplaced and not h.leaving]
     if unplaced:
         text = f"nobody knows yet which slice {', '.join(unplaced)} gets or uses"

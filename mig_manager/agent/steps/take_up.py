@@ -13,6 +13,7 @@ from mig_manager.agent.results import AT_ONCE_S, CONTINUE, Done, Refuse, StepRes
 from mig_manager.agent.steps.observe import use_mignode
 from mig_manager.api.mignode import Grant
 from mig_manager.api.mignode_status import GrantState, GrantStatus
+from mig_manager.geometry.state import said
 from mig_manager.kube.errors import ConflictError, NotFoundError
 from mig_manager.kube.kinds import LEASE, MIG_NODE
 from mig_manager.planner.plan import Impact, Plan
@@ -94,8 +95,8 @@ def _obstacle(ctx: Context, grant: Grant, work: Plan) -> StepResult | None:
 def _unmovable(ctx: Context, work: Plan) -> StepResult | None:
     """Somebody in the way whom no drain can move: then the node is not even cordoned."""
     pods = {pod.full_name for pod in ctx.pods}
-    others = [h.name for h in in_the_way(work, ctx.holding.holders) if not h.leaving and h.name not in pods]
-    return Wait("InUse", IDLE_RETRY_S, f"in use by {', '.join(others)}") if others else None
+    others = [h for h in in_the_way(work, ctx.holding.holders) if not h.leaving and h.name not in pods]
+    return Wait("InUse", IDLE_RETRY_S, f"in use by {said(others)}") if others else None
 
 
 def _claim(ctx: Context, grant: Grant) -> StepResult:

@@ -190,6 +190,7 @@ class Stage:
                 "--sim": str(self.directory / f"{name}.sim"),
                 "--state-dir": str(self.directory / f"{name}.state"),
                 "--pod-resources": str(self.node(name).kubelet.pod_resources / "kubelet.sock"),
+                "--proc-root": str(self.node(name).kubelet.proc),
             },
         )
 

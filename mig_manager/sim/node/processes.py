@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from mig_manager.kube.podresources.values import physical_id
+from mig_manager.sim.model.capabilities import capability_minor, mig_minors
 from mig_manager.sim.model.hardware import mig_uuid
 from mig_manager.sim.model.machine import Machine
 from mig_manager.sim.model.state import CardState, Client, MachineState
@@ -27,13 +28,15 @@ class Processes:
     """The processes of pods on the cards of a machine; a pid is never used twice.
 
     ``proc`` is a directory in the manner of /proc: for every process it says which pod it belongs to (``cgroup``, as
-    the kubelet names control groups with the systemd driver) and what it is called (``comm``).
+    the kubelet names control groups with the systemd driver), what it is called (``comm``) and which device files it
+    has open (``fd``); and what the capabilities of the driver are for (``driver/nvidia-caps/mig-minors``).
     """
 
     def __init__(self, machine: Machine, proc: Path) -> None:
         self.machine = machine
         self.proc = proc
         self._pids = itertools.count(FIRST_PID)
+        proc.mkdir(parents=True, exist_ok=True)
 
     def next_pid(self) -> int:
         """A pid for something that is started by other means than ``start``, and ended by ``end``."""
@@ -59,9 +62,10 @@ class Processes:
                             continue
                     pid = self.next_pid()
                     pids.append(pid)
-                    # Described before anybody can see it on the card.
-                    self._describe(pid, pod_uid)
                     instance, compute = place or (None, None)
+                    # Described before anybody can see it on the card.
+                    self._describe(pid, pod_uid, device_files(card, instance, compute))
+                    self._describe_driver(state)
                     card.clients.append(Client(pid, name, instance, compute, _MEMORY_MIB))
         except DeviceGoneError:
             self._forget(pids)
@@ -71,7 +75,8 @@ class Processes:
     def end_leftovers(self) -> None:
         """End every process of a simulated pod on the machine, whoever started it."""
         self.end({c.pid for card in self.machine.read().cards for c in card.clients if c.pid >= FIRST_PID})
-        shutil.rmtree(self.proc, ignore_errors=True)
+        for entry in self.proc.iterdir():
+            shutil.rmtree(entry, ignore_errors=True)
 
     def end(self, pids: Iterable[int]) -> None:
         """End processes; those that are gone already are no matter."""
@@ -83,17 +88,34 @@ class Processes:
                 card.clients = [c for c in card.clients if c.pid not in ending]
         self._forget(ending)
 
-    def _describe(self, pid: int, pod_uid: str) -> None:
+    def _describe(self, pid: int, pod_uid: str, files: Iterable[str]) -> None:
         directory = self.proc / str(pid)
         directory.mkdir(parents=True)
         slice_name = f"kubepods-besteffort-pod{pod_uid.replace('-', '_')}.slice"
         scope = f"cri-containerd-{pid:064x}.scope"
         (directory / "cgroup").write_text(f"0::/kubepods.slice/kubepods-besteffort.slice/{slice_name}/{scope}\n")
         (directory / "comm").write_text(f"{COMMAND}\n")
+        (directory / "fd").mkdir()
+        for number, file in enumerate(files, start=3):
+            (directory / "fd" / str(number)).symlink_to(file)
+
+    def _describe_driver(self, state: MachineState) -> None:
+        minors = self.proc / "driver/nvidia-caps/mig-minors"
+        minors.parent.mkdir(parents=True, exist_ok=True)
+        minors.write_text(mig_minors(state))
 
     def _forget(self, pids: Iterable[int]) -> None:
         for pid in pids:
             shutil.rmtree(self.proc / str(pid), ignore_errors=True)
+
+
+def device_files(card: CardState, instance: int | None, compute: int | None) -> list[str]:
+    """What a program opens to use a card, or a slice of it."""
+    minors = [capability_minor(card.minor, instance)] if instance is not None else []
+    if instance is not None and compute is not None:
+        minors.append(capability_minor(card.minor, instance, compute))
+    capabilities = [f"/dev/nvidia-caps/nvidia-cap{minor}" for minor in minors]
+    return ["/dev/nvidiactl", f"/dev/nvidia{card.minor}", *capabilities]
 
 
 def _find(state: MachineState, device: str) -> tuple[CardState, tuple[int, int] | None]:

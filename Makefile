@@ -27,7 +27,7 @@ demo: setup ## the whole product on a simulated cluster: KEEP=1 to try things by
 	@$(BIN)/mig-manager demo $(if $(KEEP),--keep)
 
 .PHONY: test
-test: lint types contracts test-unit ## what CI checks; test-cluster comes on top
+test: lint types contracts test-unit test-cluster ## everything that CI checks
 
 # Parts whose branches must be covered to 95 percent by the tests that need no cluster.
 COVERED := geometry planner gpu sim/model controller agent

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,6 +27,10 @@ settings.register_profile("standard", deadline=None)
 settings.register_profile("quick", deadline=None, max_examples=25, derandomize=True, database=None)
 settings.register_profile("thorough", deadline=None, max_examples=3000)
 settings.load_profile("standard")
+
+# A shell starts background jobs with SIGINT ignored, and whatever a test starts would inherit that: Ctrl-C sent to it
+# would do nothing, and the test would wait for ever.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

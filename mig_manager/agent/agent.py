@@ -9,6 +9,7 @@ from mig_manager.agent import acts
 from mig_manager.agent.context import Context, Memory, Ports, Settings
 from mig_manager.agent.drift import Look
 from mig_manager.agent.events import announce
+from mig_manager.agent.mailbox import News
 from mig_manager.agent.names import STATE
 from mig_manager.agent.reconciler import Ending, reconcile
 from mig_manager.agent.report import NOT_EXPOSED, write_status
@@ -32,12 +33,14 @@ class Agent:
     memory: Memory = field(default_factory=Memory)
     seen: Look = field(default_factory=Look)
     """What the last pass saw of this machine."""
+    read: News | None = None
+    """Which MIGNode the last pass read."""
 
     def run_pass(self) -> Ending:
         """One pass from the top, and its report. What the ports raise is an ending too: the next pass tries anew."""
         ctx = Context(self.ports, self.settings, self.memory, node={}, pods=())
         try:
-            ending = reconcile(ctx)
+            ending = self._reconcile(ctx)
         except (ClusterError, GpuError, JournalError, PodResourcesError) as error:
             _log.warning("%s: %s", ctx.step, error)
             ending = Ending(ctx.step, _ending_of(error))
@@ -51,6 +54,13 @@ class Agent:
             _log.warning("reporting: %s", error)
             return Ending("report", _ending_of(error))
         return ending
+
+    def _reconcile(self, ctx: Context) -> Ending:
+        self.read = None
+        try:
+            return reconcile(ctx)
+        finally:
+            self.read = News.of(ctx.raw_mignode) if ctx.raw_mignode is not None else None
 
     def _report(self, ctx: Context, ending: Ending) -> None:
         if not ctx.node:

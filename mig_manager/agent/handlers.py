@@ -12,6 +12,7 @@ from typing import Any
 
 import kopf
 
+from mig_manager.agent.mailbox import News
 from mig_manager.agent.worker import Worker
 from mig_manager.kube.backoff import EndlessBackoffs
 from mig_manager.kube.client import KubernetesCluster
@@ -23,22 +24,22 @@ CRD_KIND = ("apiextensions.k8s.io", "v1", "customresourcedefinitions")
 
 
 class Bell:
-    """Rings for what the agent must look at: our own status patches come back as events too, and are not news."""
+    """Tells the worker what is new: our own status patches come back as events too, and are not news."""
 
     def __init__(self, worker: Worker, node: str) -> None:
         self._worker = worker
         self._node = node
-        self._seen: tuple[str, int, bool] | None = None
+        self._last: News | None = None
 
     def receive(self, event: kopf.RawEvent) -> None:
         """Take one watch event in. The name is compared too: a server that ignores the selector must not mislead us."""
-        metadata: Mapping[str, Any] = event["object"]["metadata"]
-        if metadata["name"] != self._node:
+        mignode: Mapping[str, Any] = event["object"]
+        if mignode["metadata"]["name"] != self._node:
             return
-        seen = (metadata["uid"], metadata["generation"], event["type"] == "DELETED" or "deletionTimestamp" in metadata)
-        if seen != self._seen:
-            self._seen = seen
-            self._worker.ring()
+        news = News.of(mignode, deleted=event["type"] == "DELETED")
+        if news != self._last:
+            self._last = news
+            self._worker.deliver(news)
 
 
 def configure(settings: kopf.OperatorSettings, node: str) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from mig_manager.agent.agent import Agent
 from mig_manager.agent.drift import look_idle, look_moving
-from mig_manager.agent.mailbox import Mailbox
+from mig_manager.agent.mailbox import Mailbox, News
 from mig_manager.agent.pacing import Pacing
 from mig_manager.agent.results import Done, Wait
 from mig_manager.gpu.lock import HostLock, LockedError
@@ -52,9 +52,9 @@ class Worker:
         self._heartbeat = self._monotonic()
         self._thread.start()
 
-    def ring(self) -> None:
-        """Something is new."""
-        self._mailbox.ring()
+    def deliver(self, news: News) -> None:
+        """Something is new, unless the last pass has read it already."""
+        self._mailbox.deliver(news)
 
     def stop(self) -> None:
         """End after the pass that is running; one that hangs in the driver is left to the end of the process."""
@@ -114,7 +114,7 @@ class Worker:
         return self._pacing.after(ending.result), moving
 
     def _wait(self, seconds: float, moving: bool) -> None:
-        """Wait for the bell, for the time to be over, or for a change on this machine."""
+        """Wait for news, for the time to be over, or for a change on this machine."""
         ports = self._agent.ports
         until = self._monotonic() + seconds
         look, interval = (look_moving, MOVING_LOOK_S) if moving else (look_idle, self._agent.settings.look_s)
@@ -124,7 +124,7 @@ class Worker:
         while not self._mailbox.closed:
             self._heartbeat = self._monotonic()
             left = until - self._heartbeat
-            if left <= 0 or self._mailbox.wait(min(left, interval)):
+            if left <= 0 or self._mailbox.wait(min(left, interval), self._agent.read):
                 return
             if self._monotonic() < until and look(ports) != seen:
                 return

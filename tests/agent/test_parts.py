@@ -28,7 +28,7 @@ from mig_manager.agent.device_files import DeviceFiles
 from mig_manager.agent.devices import Device, allocatable_counts, key_of, listed, offered
 from mig_manager.agent.holding import holding
 from mig_manager.agent.identity import cordon_of
-from mig_manager.agent.mailbox import Mailbox
+from mig_manager.agent.mailbox import Mailbox, News
 from mig_manager.agent.names import CORDONED, PAUSE_TAINT, PAUSED, PAUSED_WORD
 from mig_manager.agent.pacing import FIRST_S, LEAST_S, LONGEST_S, Pacing
 from mig_manager.agent.pods import Pod
@@ -371,13 +371,15 @@ def test_waiting_is_as_long_as_the_step_said() -> None:
     assert 480 <= pacing.after(Done()) <= 720
 
 
-def test_rings_while_busy_are_one() -> None:
-    """Many rings are one; a closed mailbox lets everybody go."""
+def test_deliveries_while_busy_are_one() -> None:
+    """The latest wins, once, unless it is known; a closed mailbox lets everybody go."""
     mailbox = Mailbox()
-    for _ in range(3):
-        mailbox.ring()
-    assert mailbox.wait(0)
+    for generation in (1, 2, 3):
+        mailbox.deliver(News("u", generation, ending=False))
+    assert mailbox.wait(0, News("u", 2, ending=False))
     assert not mailbox.wait(0)
+    mailbox.deliver(News("u", 3, ending=False))
+    assert not mailbox.wait(0, News("u", 3, ending=False))
     waiter = threading.Thread(target=mailbox.wait, args=(60,))
     waiter.start()
     mailbox.close()

@@ -30,7 +30,7 @@ from mig_manager.kube.memory import Call, MemoryCluster
 from mig_manager.planner.strategy import Strategy
 from mig_manager.sim.nvml import installed
 from tests.agent.test_parts import GATED, client_pod, node
-from tests.agent.test_worker import Monotonic, Passes, Rings, event
+from tests.agent.test_worker import Monotonic, Passes, Rings, event, news
 from tests.agent.worlds import A100, AGENT, NODE_NAME, World, every
 
 Make = Callable[..., World]
@@ -174,7 +174,7 @@ def test_event_rings() -> None:
     (handler,) = registry._watching._handlers
     seen: Any = handler.fn
     asyncio.run(seen(event=event()))
-    assert 1 == worker.rings
+    assert [news()] == worker.told
 
 
 @pytest.mark.parametrize("given", [True, False])
@@ -218,11 +218,11 @@ def worker_of(world: Make, take: Callable[[], HostLock], mailbox: Mailbox) -> Wo
         return Worker(Passes(agent, mailbox, Done()), mailbox, take, Monotonic())  # type: ignore[arg-type]
 
 
-def test_ring_reaches_the_mailbox(world: Make, tmp_path: Path) -> None:
-    """A ring ends the wait for the next pass."""
+def test_news_reach_the_mailbox(world: Make, tmp_path: Path) -> None:
+    """News end the wait for the next pass."""
     mailbox = Mailbox()
     worker = worker_of(world, lambda: HostLock(tmp_path / "lock"), mailbox)
-    worker.ring()
+    worker.deliver(news())
     assert mailbox.wait(0)
 
 
@@ -242,7 +242,7 @@ def test_waiting_for_the_lock_is_said_once(world: Make, tmp_path: Path, caplog: 
 
     def take() -> HostLock:
         tries.append(1)
-        mailbox.ring()
+        mailbox.deliver(news())
         if len(tries) < 4:
             raise LockedError("somebody has it")
         return HostLock(tmp_path / "lock")

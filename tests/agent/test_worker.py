@@ -14,7 +14,7 @@ import pytest
 from mig_manager.agent.agent import Agent
 from mig_manager.agent.drift import look_idle, look_moving
 from mig_manager.agent.handlers import Bell, configure, registry_for
-from mig_manager.agent.mailbox import Mailbox
+from mig_manager.agent.mailbox import Mailbox, News
 from mig_manager.agent.reconciler import Ending
 from mig_manager.agent.results import Done, StepResult, Wait
 from mig_manager.agent.worker import STUCK_S, Worker
@@ -31,6 +31,7 @@ class Passes:
 
     def __init__(self, real: Agent, mailbox: Mailbox, *results: StepResult | Exception) -> None:
         self.ports, self.settings, self.seen = real.ports, real.settings, real.seen
+        self.read: News | None = None
         self.mailbox, self.results = mailbox, list(results)
         self.count = 0
 
@@ -55,6 +56,11 @@ class Monotonic:
         """The present."""
         self.time += 1
         return self.time
+
+
+def news(generation: int = 1, *, uid: str = "u", ending: bool = False) -> News:
+    """Of the MIGNode of these tests."""
+    return News(uid, generation, ending)
 
 
 def lock_in(directory: Path) -> Callable[[], HostLock]:
@@ -107,7 +113,7 @@ def test_second_agent_waits_for_the_lock(world: Make, tmp_path: Path) -> None:
         try:
             return HostLock(tmp_path / "lock")
         except LockedError:
-            mailbox.ring()
+            mailbox.deliver(news())
             raise
 
     with w.agent() as agent:
@@ -148,6 +154,19 @@ def test_probe(world: Make, tmp_path: Path) -> None:
         hanging.set()
         worker.stop()
     assert [False, True, False, False] == [*healthy, worker.healthy]
+
+
+@pytest.mark.parametrize(("generation", "at_once"), [(1, False), (2, True)])
+def test_what_the_last_pass_has_read_is_no_news(world: Make, tmp_path: Path, generation: int, at_once: bool) -> None:
+    """The informer's first event says what the first pass has read, and brings no second one; another spec does."""
+    mailbox, clock = Mailbox(), Monotonic()
+    with world(A100).agent(look_s=0.0) as agent:
+        passes = Passes(agent, mailbox, Done(), Done())
+        passes.read, passes.seen = news(), look_idle(agent.ports)
+        mailbox.deliver(news(generation))
+        Worker(passes, mailbox, lock_in(tmp_path), clock).run()  # type: ignore[arg-type]
+    assert 2 == passes.count
+    assert at_once is (clock.time < agent.settings.resync_s / 2)
 
 
 # -- looking at this machine --
@@ -192,17 +211,17 @@ def test_change_on_the_machine_brings_a_pass(world: Make, tmp_path: Path) -> Non
 
 
 class Rings:
-    """A worker that counts rings."""
+    """A worker that keeps what it is told."""
 
     def __init__(self, *, healthy: bool = True) -> None:
-        self.rings = 0
+        self.told: list[News] = []
         self.healthy = healthy
         self.silent_s = 1.4
         self.life: list[str] = []
 
-    def ring(self) -> None:
-        """Count."""
-        self.rings += 1
+    def deliver(self, news: News) -> None:
+        """Keep it."""
+        self.told.append(news)
 
     def start(self) -> None:
         """Note it."""
@@ -231,7 +250,7 @@ def test_bell_rings_for_news_only() -> None:
         event(None, uid="v"),
     ):
         bell.receive(one)
-    assert 4 == worker.rings
+    assert [news(), news(2), news(2, ending=True), news(uid="v")] == worker.told
 
 
 def test_kopf_watches_one_object() -> None:

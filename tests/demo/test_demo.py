@@ -104,8 +104,8 @@ def test_demo_kept_running_ends_without_a_trace(scratch: Path, number: signal.Si
         (kubeconfig,) = scratch.glob("*/admin-*.kubeconfig")
         assert kubeconfig.is_file()
         demo.send_signal(number)
-        demo.stdout.read()
-        assert 0 == demo.wait(LIMIT_S)
+        demo.communicate(timeout=LIMIT_S)
+        assert 0 == demo.returncode
     assert [] == list(scratch.iterdir())
     assert [] == processes_of(scratch)
 

@@ -165,7 +165,7 @@ def _join(  # noqa: PLR0913, PLR0917 - one node's part of a look
         View(
             record=record,
             wish=wish,
-            unavailable=not node.ready or node.cordoned or record.slices_missing,
+            outage=node.outage or ("slices that it promised are missing" if record.slices_missing else ""),
             agent=agent,
             silent_s=silent_s,
             asked_s=timers.lasting(node.name, "asked", asked),

@@ -46,6 +46,13 @@ class NodeRecord:
             cordoned=bool(obj.get("spec", {}).get("unschedulable")) and not ours,
         )
 
+    @property
+    def outage(self) -> str:
+        """Why pods cannot run there whatever we do; empty when they can."""
+        if not self.ready:
+            return "the Node is not Ready"
+        return "somebody else has cordoned the Node" if self.cordoned else ""
+
 
 @dataclass(frozen=True, slots=True)
 class AgentRecord:

@@ -88,7 +88,7 @@ def _judge_in_place(view: View) -> tuple[Group, str, str]:
     if record.ready and not view.unavailable:
         return "ready", "Ready", ""
     if record.ready:
-        return "blocked", "NodeUnavailable", "the Node is not Ready, or was cordoned by somebody else"
+        return "blocked", "NodeUnavailable", view.outage
     if not record.taken_up:
         return "pending", "Acknowledging", "the agent has not confirmed the layout yet"
     return "blocked", record.reason or "NotReady", record.message
@@ -136,10 +136,12 @@ def _ready(
     if counts["ready"] == counts["total"]:
         return "True", "Ready", f"all of {_in_place(counts['total'])}"
     done = f"{counts['ready']} of {_in_place(counts['total'])}"
-    for group, reason in (("updating", "Updating"), ("failed", "Failed"), ("blocked", "Blocked")):
-        if found := [s for s in standings if s.group == group]:
-            word = reason if group == "updating" else _common_reason(found, reason)
-            return "False", word, f"{done}; {_told(found)}"
+    groups = {g: found for g in ("updating", "failed", "blocked") if (found := [s for s in standings if s.group == g])}
+    if groups:
+        # Whoever reads that some are being changed wants to know in the same line that others will not be.
+        kind, found = next(iter(groups.items()))
+        word = "Updating" if kind == "updating" else _common_reason(found, kind.title())
+        return "False", word, f"{done}; {'; '.join(_told(group) for group in groups.values())}"
     waiting = [s for s in standings if s.group == "pending"]
     paused = record.config is not None and record.config.paused
     return "False", "Paused" if paused else "Pending", f"{done}; {_told(waiting)}"

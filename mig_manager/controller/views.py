@@ -33,15 +33,15 @@ class Obstacle:
 class View:
     """A node of a pool.
 
-    ``unavailable`` is whether the node is unavailable anyway, as far as the controller can judge: not Ready, cordoned
-    by somebody else, or short of slices. ``agent`` says why no answer can be expected from there (NoAgent,
+    ``outage`` says why the node is unavailable anyway, as far as the controller can judge, and is empty when it is not.
+    ``agent`` says why no answer can be expected from there (NoAgent,
     AgentNotResponding), since ``silent_s`` seconds, and is empty when one can. ``asked_s`` is for how many seconds the
     present grant stands, as far as this process knows.
     """
 
     record: MIGNodeRecord
     wish: Desired
-    unavailable: bool = False
+    outage: str = ""
     agent: str = ""
     silent_s: float = 0.0
     asked_s: float = 0.0
@@ -50,6 +50,11 @@ class View:
     def name(self) -> str:
         """The node's name."""
         return self.record.name
+
+    @property
+    def unavailable(self) -> bool:
+        """Whether the node is unavailable anyway."""
+        return bool(self.outage)
 
     @property
     def planned(self) -> bool:

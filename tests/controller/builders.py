@@ -85,6 +85,9 @@ def node(name: str = "n1", profile: str = A, **changes: Any) -> MIGNodeRecord:
     return MIGNodeRecord(**{**values, **changes})
 
 
+NOT_READY = "the Node is not Ready"
+
+
 def view(record: MIGNodeRecord | None = None, profile: str = A, **changes: Any) -> View:
     return View(record or node(), wish(profile), **changes)
 

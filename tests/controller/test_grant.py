@@ -17,6 +17,7 @@ from tests.controller.builders import (
     LATER,
     ME,
     NOON,
+    NOT_READY,
     A,
     B,
     answer,
@@ -103,12 +104,12 @@ def test_slots_of_nodes_that_left_count() -> None:
 
 def test_other_outages_count_as_courtesy() -> None:
     """C3: a node that is NotReady takes from the budget; it gets its own grant without a slot."""
-    assert [("n1", "free", 1)] == shorts(view(node("n1"), unavailable=True), named("n2"))
+    assert [("n1", "free", 1)] == shorts(view(node("n1"), outage=NOT_READY), named("n2"))
 
 
 def test_an_outage_that_holds_a_slot_counts_once() -> None:
     """C3: a Held node that is also unavailable does not count twice."""
-    held = view(node("n1", grant=SLOTTED, state=answer(1, "Held")), unavailable=True)
+    held = view(node("n1", grant=SLOTTED, state=answer(1, "Held")), outage=NOT_READY)
     assert [("n2", "slot", 1)] == shorts(held, named("n2"), pool=config(disruption=budget(2)))
 
 
@@ -165,7 +166,7 @@ def test_max_impact(impact: str, limit: Any, allowed: bool) -> None:
 
 def test_unavailable_nodes_need_no_slot() -> None:
     """C4 (two nodes without slices would wait for each other's slot for ever): any number, whatever the budget."""
-    views = [view(node(name), unavailable=True) for name in ("n1", "n2", "n3")]
+    views = [view(node(name), outage=NOT_READY) for name in ("n1", "n2", "n3")]
     assert [("n1", "free", 1), ("n2", "free", 1), ("n3", "free", 1)] == shorts(*views, others=5)
 
 
@@ -193,7 +194,7 @@ def test_a_slotless_grant_becomes_one_with_a_slot() -> None:
 
 def test_a_slotless_grant_waits_while_it_can_be_used() -> None:
     """C4: still unavailable, or at work as Repairing: nothing to replace."""
-    assert [] == shorts(view(node(grant=grant(1)), unavailable=True))
+    assert [] == shorts(view(node(grant=grant(1)), outage=NOT_READY))
     assert [] == shorts(named("n1", grant=grant(2), state=answer(1, "Repairing")))
 
 
@@ -211,7 +212,7 @@ def test_a_repair_that_became_pointless_ends_first() -> None:
 
 def test_the_next_layout_for_a_node_in_repair() -> None:
     """C5: while it is unavailable anyway, the next layout needs no slot either."""
-    repairing = view(node(grant=grant(1, B), state=answer(1, "Repairing")), unavailable=True)
+    repairing = view(node(grant=grant(1, B), state=answer(1, "Repairing")), outage=NOT_READY)
     assert [("n1", "free", 2)] == shorts(repairing, others=5)
 
 
@@ -275,12 +276,12 @@ def test_a_settled_node_needs_nothing() -> None:
     """The layout is there and the grant stands: no write, also when the node is unavailable."""
     settled = node(grant=SLOTTED, state=answer(1), plan=DONE)
     assert [] == shorts(view(settled))
-    assert [] == shorts(view(settled, unavailable=True))
+    assert [] == shorts(view(settled, outage=NOT_READY))
 
 
 def test_drift_is_repaired_without_counting() -> None:
     """Slices are missing under a standing grant: a new id without a slot lets the agent do what the old one forbids."""
-    drifted = view(node(grant=SLOTTED, state=answer(1), slices_missing=True), unavailable=True)
+    drifted = view(node(grant=SLOTTED, state=answer(1), slices_missing=True), outage=NOT_READY)
     assert [("n1", "free", 2)] == shorts(drifted, others=5)
 
 
@@ -393,7 +394,7 @@ def test_what_a_former_leader_gave_and_was_taken_up_stands() -> None:
     """C7 is about slots that are not taken up; Held nodes, standing and slotless grants are as good as ours."""
     for state, done in ((answer(1, "Held"), plan()), (answer(1), DONE)):
         assert [] == shorts(named("n1", grant=grant(slot=True, by=FORMER), state=state, plan=done))
-    assert [] == shorts(view(node(grant=grant(by=FORMER)), unavailable=True))
+    assert [] == shorts(view(node(grant=grant(by=FORMER)), outage=NOT_READY))
 
 
 def test_a_held_node_with_a_former_leaders_next_grant() -> None:

@@ -11,10 +11,23 @@ import pytest
 
 from mig_manager.api.conditions import conditions_from_list
 from mig_manager.controller.desire import Wishes
-from mig_manager.controller.records import ConfigRecord
+from mig_manager.controller.records import ConfigRecord, NodeRecord
 from mig_manager.controller.summarise import GROUPS, MESSAGE_LIMIT, Standing, standing, status
 from mig_manager.controller.views import View
-from tests.controller.builders import DONE, LATER, NOON, answer, budget, config, grant, node, plan, view, wish
+from tests.controller.builders import (
+    DONE,
+    LATER,
+    NOON,
+    NOT_READY,
+    answer,
+    budget,
+    config,
+    grant,
+    node,
+    plan,
+    view,
+    wish,
+)
 
 APPLIED: dict[str, Any] = {"grant": grant(slot=True), "state": answer(), "plan": DONE}
 TRIED: dict[str, Any] = {"grant": grant(slot=True)}
@@ -55,7 +68,7 @@ def record(pool: Any = None, **changes: Any) -> ConfigRecord:
         (view(node(**APPLIED, reason="NotAdvertised")), "blocked", "NotAdvertised"),
         (view(node(**APPLIED)), "blocked", "NotReady"),
         (view(node(**APPLIED, ready=True)), "ready", "Ready"),
-        (view(node(**APPLIED, ready=True), unavailable=True), "blocked", "NodeUnavailable"),
+        (view(node(**APPLIED, ready=True), outage=NOT_READY), "blocked", "NodeUnavailable"),
         (view(node(**TRIED, state=answer(1, "Released", "Failed", reason="CreateFailed"))), "failed", "CreateFailed"),
         (view(node(**TRIED, state=answer(1, "Released", "RolledBack"))), "failed", "RolledBack"),
         (
@@ -111,6 +124,28 @@ def test_conditions(
     found = conditions(standings(**counts))
     expected = {"Ready": ready, "Progressing": progressing, "Degraded": degraded}
     assert expected == {kind: value[:2] for kind, value in found.items()}
+
+
+def test_message_tells_of_those_that_cannot_go_on_too() -> None:
+    """While some nodes are being changed the same line says that others have failed or are blocked, and why."""
+    found = conditions(
+        [
+            Standing("n1", "updating", "Updating", "draining"),
+            Standing("n2", "blocked", "NoAgent", "no agent runs there"),
+            Standing("n3", "failed", "GpuError", "no room"),
+            Standing("n4", "pending"),
+        ]
+    )
+    told = "n1 (Updating: draining); n3 (GpuError: no room); n2 (NoAgent: no agent runs there)"
+    assert ("False", "Updating", f"0 of 4 nodes have their layout; {told}") == found["Ready"]
+
+
+def test_outage_is_said() -> None:
+    """A node that has its layout and takes no pods all the same: whether it is down, or somebody has cordoned it."""
+    outages = [NodeRecord("n", "uid", {}, ready=up, cordoned=True).outage for up in (False, True)]
+    there = node(**APPLIED, ready=True)
+    told = [standing(view(there, outage=outage), config(), NOON).message for outage in outages]
+    assert [NOT_READY, "somebody else has cordoned the Node"] == told
 
 
 def test_a_paused_pool() -> None:

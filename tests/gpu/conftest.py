@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 
 from mig_manager.sim.model.machine import Machine
+from tests.chaos.counting import matrix
 from tests.gpu.worlds import World
+
+__all__ = ["matrix"]
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ from mig_manager.sim.model.codes import NvmlCode
 from mig_manager.sim.model.machine import Machine
 from mig_manager.sim.model.state import decode, encode
 from mig_manager.sim.model.store import Store
+from tests.chaos.counting import Matrix, must
 from tests.gpu.worlds import A100, SXM, KilledError, Process, World, on, wants
 
 Remains = tuple[str, tuple[tuple[str, str], ...]]
@@ -127,25 +128,28 @@ def watch(w: World, living: list[Process], run: Callable[[Process], object]) -> 
     return process
 
 
-def heals(w: World, begin: Start, context: str) -> None:
+def heals(w: World, begin: Start) -> None:
     """The next process closes the intent, and a new plan reaches the layout; nothing in use is hurt by either."""
     before, bystander = used(begin.world), begin.world.births(1)
-    assert before == used(w), context
+    must(before == used(w), "the dead process hurt a slice in use")
     healed = w.recover()
-    assert healed is None or healed.outcome is not Outcome.FAILED, context
-    assert w.journal.read().intent is None, context
-    assert before == used(w), context
+    must(healed is None or healed.outcome is not Outcome.FAILED, "it could not be healed")
+    must(w.journal.read().intent is None, "the intent is still open")
+    must(before == used(w), "healing hurt a slice in use")
     w.machine.clear_faults()
-    assert w.apply(w.plan(begin.layout)).ok, context
-    assert begin.wanted == w.shape(), context
-    assert before == used(w), context
-    assert not begin.bystander or bystander == w.births(1), context
-    assert w.cards()[0].uuid in w.journal.read().last_good, context
+    must(w.apply(w.plan(begin.layout)).ok, "the layout could not be reached afterwards")
+    must(begin.wanted == w.shape(), f"the cards are {w.shape()}")
+    must(before == used(w), "a slice in use was hurt on the way to the layout")
+    must(not begin.bystander or bystander == w.births(1), "a card that is not concerned was changed")
+    must(w.cards()[0].uuid in w.journal.read().last_good, "nothing is promised of the card")
 
 
 @pytest.mark.parametrize("start", [recut, reset, rolled_back])
-def test_killed_at_any_point(tmp_path: Path, living: list[Process], start: Callable[[Path], Start]) -> None:
+def test_killed_at_any_point(
+    tmp_path: Path, living: list[Process], start: Callable[[Path], Start], matrix: Matrix
+) -> None:
     """Before and after every NVML call and every sync of the journal: it converges."""
+    matrix.scenario()
     begin = start(tmp_path / "journal.json")
     w = begin.world
     plan = w.plan(begin.layout)
@@ -153,12 +157,16 @@ def test_killed_at_any_point(tmp_path: Path, living: list[Process], start: Calla
     untouched = start(tmp_path / "untouched.json")
     assert len(whole.photographs) > 10
     for number, (left, moment) in enumerate(whole.photographs.items()):
-        heals(revived(left, tmp_path / str(number)), untouched, f"killed {moment}")
+        with matrix.attempt(f"killed {moment}", kills=1):
+            heals(revived(left, tmp_path / str(number)), untouched)
 
 
 @pytest.mark.parametrize("start", [recut, reset])
-def test_killed_while_recovering(tmp_path: Path, living: list[Process], start: Callable[[Path], Start]) -> None:
+def test_killed_while_recovering(
+    tmp_path: Path, living: list[Process], start: Callable[[Path], Start], matrix: Matrix
+) -> None:
     """A second kill, during the recovery from the first, converges too."""
+    matrix.scenario()
     begin = start(tmp_path / "journal.json")
     w = begin.world
     plan = w.plan(begin.layout)
@@ -171,8 +179,8 @@ def test_killed_while_recovering(tmp_path: Path, living: list[Process], start: C
         for index, (late, later) in enumerate(second.photographs.items()):
             if late not in seen:
                 seen.add(late)
-                context = f"killed {moment}, then {later}"
-                heals(revived(late, tmp_path / f"{number}-{index}"), untouched, context)
+                with matrix.attempt(f"killed {moment}, then {later}", kills=2):
+                    heals(revived(late, tmp_path / f"{number}-{index}"), untouched)
     assert len(seen) > len(whole.photographs)
 
 

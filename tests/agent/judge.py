@@ -99,7 +99,7 @@ class Judge:
                 must(was in (former, PAUSED_WORD), f"the record says {gate} was {former}, and it was {was}")
         for name, value in foreign(notes(before)).items():
             must(name in KEPT_OFF or foreign(notes(after)).get(name) == value, f"annotation {name} was changed")
-        paused = {*earlier, *gates(after)}
+        paused = {*earlier, *gates(after), *(name for name, value in labels(before).items() if value == PAUSED_WORD)}
         for name, value in foreign(labels(before)).items():
             must(name in paused or foreign(labels(after)).get(name) == value, f"label {name} was changed")
 

@@ -16,7 +16,6 @@ MATRICES = (
     "tests/gpu/test_kills.py",
     "tests/gpu/test_faults.py",
     "tests/e2e/test_agent_kills.py",
-    "tests/e2e/test_outages.py",
 )
 
 

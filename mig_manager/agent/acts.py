@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from mig_manager.agent import labels
+from mig_manager.agent.autoscalers import keep_off, let_go
 from mig_manager.agent.clients import must_go, plugin_pods, resume_patch, wanted_pause
 from mig_manager.agent.clients import pause_patch as patch_for
 from mig_manager.agent.context import Context
@@ -34,9 +35,13 @@ def patch_node(ctx: Context, body: Mapping[str, Any]) -> None:
 def cordon(ctx: Context) -> StepResult:
     """Make the node unschedulable, unless somebody has; annotation and field are one patch on the Node that was read.
 
-    Rule A4: only under Held, or if that very Node says that it is unavailable anyway.
+    Rule A4: only under Held, or if that very Node says that it is unavailable anyway. Autoscalers are kept off in the
+    same patch; off a node that somebody else has cordoned too, since they take such nodes away.
     """
+    kept = keep_off(ctx.node)
     if ctx.cordon.unschedulable:
+        if kept:
+            patch_node(ctx, {"metadata": {"annotations": kept}})
         return CONTINUE
     refusal = untracked(ctx)
     if refusal is not None:
@@ -47,7 +52,7 @@ def cordon(ctx: Context) -> StepResult:
         return Wait("NodeAvailable", SOON_S, "the node is available, and no slot is held for taking it out")
     metadata = {
         "resourceVersion": ctx.node["metadata"]["resourceVersion"],
-        "annotations": {CORDONED: cordon_note(ctx)},
+        "annotations": {CORDONED: cordon_note(ctx), **kept},
         "labels": {STATE: UPDATING},
     }
     patch_node(ctx, {"metadata": metadata, "spec": {"unschedulable": True}})
@@ -111,10 +116,14 @@ def resume(ctx: Context) -> None:
 def leave(ctx: Context, wanted: Mapping[str, str | None], *, ready: bool) -> None:
     """Let the node back in: clients resumed, uncordoned if it is our cordon, labels as wanted, all in one patch.
 
-    With ``ready`` the startup taint goes too. Somebody else's cordon stays, whatever our annotation says.
+    Autoscalers may have it again. With ``ready`` the startup taint goes too. Somebody else's cordon stays, whatever our
+    annotation says.
     """
     body = resume_patch(ctx.pause, ctx.node) if ctx.pause else {"metadata": {}}
     metadata = body["metadata"]
+    kept = let_go(ctx.node)
+    if kept:
+        metadata.setdefault("annotations", {}).update(kept)
     if ctx.cordon.noted:
         metadata.setdefault("annotations", {})[CORDONED] = None
         metadata["resourceVersion"] = ctx.node["metadata"]["resourceVersion"]

@@ -12,6 +12,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import Protocol
 
+from mig_manager.agent.autoscalers import is_kept
 from mig_manager.agent.availability import half_done, lacks_slices, unavailable_anyway
 from mig_manager.agent.clients import GpuClient, Pause
 from mig_manager.agent.devices import Device, devices_of
@@ -75,12 +76,16 @@ class Ports:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The agent's configuration. The Lease is the controller's."""
+    """The agent's configuration. The Lease is the controller's.
+
+    ``maintenance_leases`` is the namespace in which other tools reserve nodes by Leases, empty for none.
+    """
 
     node: str
     clients: tuple[GpuClient, ...]
     lease: str
     lease_namespace: str
+    maintenance_leases: str = ""
     advertise_timeout_s: float = 300.0
     resync_s: float = 600.0
     look_s: float = 30.0
@@ -208,8 +213,9 @@ class Context:
 
     @property
     def ours(self) -> bool:
-        """Whether anything of ours is on the node: cordon, pause or an open record."""
-        return self.cordon.ours or self.pause is not None or self.record.intent is not None
+        """Whether anything of ours is on the node: cordon, pause, word to autoscalers, or an open record."""
+        on_node = self.cordon.ours or self.pause is not None or is_kept(self.node)
+        return on_node or self.record.intent is not None
 
     # -- what the node is like --
 

@@ -15,6 +15,9 @@ PAUSED = f"{PREFIX}paused-clients"
 PAUSED_WORD = "paused-for-mig-manager"
 """What a paused client's deploy label says. The GPU operator honours any value but the empty one."""
 
+KEPT = f"{PREFIX}kept-from-autoscalers"
+"""Annotation, written in the same patch as the annotations of autoscalers: what these were before, as JSON."""
+
 STATE = f"{PREFIX}state"
 CONFIG = f"{PREFIX}config"
 APPLIED_PROFILE = f"{PREFIX}applied-profile"

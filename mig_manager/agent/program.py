@@ -54,6 +54,7 @@ class Options:
     library: Path | None = None
     clients: Path | None = None
     advertise_timeout_s: float = 300.0
+    maintenance_leases: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +80,7 @@ def build(options: Options, cluster: Cluster, hardware: Hardware, closing: ExitS
         clients=load_clients(options.clients),
         lease=options.lease,
         lease_namespace=options.lease_namespace,
+        maintenance_leases=options.maintenance_leases,
         advertise_timeout_s=options.advertise_timeout_s,
     )
     ports = Ports(

@@ -81,6 +81,13 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
     show_default=True,
     help="Seconds to wait for the kubelet to offer the new slices.",
 )
+@click.option(
+    "--maintenance-leases",
+    envvar="MAINTENANCE_LEASES",
+    metavar="NAMESPACE",
+    default="",
+    help="Where other tools reserve nodes by Leases named node-NAME, as those of medik8s do.",
+)
 @click.option("--liveness-port", envvar="LIVENESS_PORT", type=click.IntRange(1, 65535), help="Answer /healthz there.")
 @click.option("--kubeconfig", envvar="KUBECONFIG", type=_FILE, help="How to reach the cluster; without it, as a pod.")
 @click.option("--sim", "simulated", metavar="FILE", default="", help="Work on a simulated machine.")
@@ -95,6 +102,7 @@ def agent(
     nvml: Path | None,
     clients: Path | None,
     advertise_timeout_s: float,
+    maintenance_leases: str,
     liveness_port: int | None,
     kubeconfig: Path | None,
     simulated: str,
@@ -105,7 +113,18 @@ def agent(
     from mig_manager.agent.program import Options, real_hardware
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    options = Options(node, lease, namespace, state_dir, pod_resources, driver_root, nvml, clients, advertise_timeout_s)
+    options = Options(
+        node,
+        lease,
+        namespace,
+        state_dir,
+        pod_resources,
+        driver_root,
+        nvml,
+        clients,
+        advertise_timeout_s,
+        maintenance_leases,
+    )
     if not simulated:
         _run(options, real_hardware(options, proc_root or Path("/proc")), kubeconfig, liveness_port)
         return

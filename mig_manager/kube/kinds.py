@@ -56,7 +56,11 @@ EVENT = Kind("Event", "", "v1", "events", namespaced=True)
 LEASE = Kind("Lease", "coordination.k8s.io", "v1", "leases", namespaced=True)
 DAEMON_SET = Kind("DaemonSet", "apps", "v1", "daemonsets", namespaced=True)
 POD_DISRUPTION_BUDGET = Kind("PodDisruptionBudget", "policy", "v1", "poddisruptionbudgets", namespaced=True)
+RESOURCE_SLICE = Kind("ResourceSlice", "resource.k8s.io", "v1", "resourceslices", namespaced=False)
+RESOURCE_SLICE_BETA = Kind("ResourceSlice", "resource.k8s.io", "v1beta1", "resourceslices", namespaced=False)
+"""As API servers before Kubernetes 1.34 know it, where it is switched on."""
 MIG_CONFIG = Kind("MIGConfig", GROUP, VERSION, "migconfigs", namespaced=False)
 MIG_NODE = Kind("MIGNode", GROUP, VERSION, "mignodes", namespaced=False)
 
-KINDS = (NODE, POD, EVENT, LEASE, DAEMON_SET, POD_DISRUPTION_BUDGET, MIG_CONFIG, MIG_NODE)
+KINDS = (NODE, POD, EVENT, LEASE, DAEMON_SET, POD_DISRUPTION_BUDGET, RESOURCE_SLICE, MIG_CONFIG, MIG_NODE)
+"""What an API server of today serves."""

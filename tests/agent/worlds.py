@@ -21,7 +21,7 @@ from mig_manager.agent import reconciler
 from mig_manager.agent.agent import Agent
 from mig_manager.agent.clients import load_clients
 from mig_manager.agent.context import Context, Memory, Ports, Settings
-from mig_manager.agent.names import CORDONED, PAUSED, PAUSED_WORD
+from mig_manager.agent.names import CORDONED, KEPT, PAUSED, PAUSED_WORD
 from mig_manager.agent.reconciler import Ending, Step
 from mig_manager.agent.results import StepResult
 from mig_manager.api.layout import layout_hash, layout_to_dict
@@ -740,7 +740,7 @@ class World:
 
     def assert_clean(self) -> None:
         """Nothing of ours is left on the node, and what is not ours is as it was."""
-        must(not {CORDONED, PAUSED} & set(self.annotations), "a record of ours is left")
+        must(not {CORDONED, KEPT, PAUSED} & set(self.annotations), "a record of ours is left")
         must(PAUSED_WORD not in (self.node["metadata"].get("labels") or {}).values(), "a client is left paused")
         cordoned = bool(self.node["spec"].get("unschedulable"))
         must(self.persons_cordon == cordoned, f"cordoned: {cordoned}, wanted by a person: {self.persons_cordon}")

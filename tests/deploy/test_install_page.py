@@ -57,6 +57,11 @@ def block_with(text: str) -> str:
     return str(found)
 
 
+def components_with(text: str) -> str:
+    """What a block says about components."""
+    return yaml.safe_dump(yaml.safe_load(block_with(f"components/{text}"))["components"])
+
+
 def test_overlay_names_the_image(overlay: Path) -> None:
     """The image that was built and pushed is the one that the overlay installs."""
     image = agent_of(overlay)["containers"][0]["image"]
@@ -83,9 +88,16 @@ def test_host_tools_can_be_added(overlay: Path) -> None:
     """The component can be added to the plain variant."""
     file = overlay / "kustomization.yaml"
     file.write_text(file.read_text().replace("../deploy/gpu-operator", "../deploy"))
-    (block,) = (b for b in BLOCKS if b.startswith("components:"))
-    pod = extended(overlay, "components", yaml.safe_dump(yaml.safe_load(block)["components"]))
+    pod = extended(overlay, "components", components_with("host-tools"))
     assert "/host" in [m["mountPath"] for m in pod["containers"][0]["volumeMounts"]]
+
+
+def test_maintenance_leases_can_be_respected(overlay: Path) -> None:
+    """The component says where the Leases are, and beside another variant's settings."""
+    pod = extended(overlay, "components", components_with("medik8s"))
+    environment = pod["containers"][0]["env"]
+    assert {"name": "MAINTENANCE_LEASES", "value": "medik8s-leases"} in environment
+    assert {"name": "NVIDIA_DRIVER_ROOT", "value": "/host/run/nvidia/driver"} in environment
 
 
 def test_pool_is_valid(tmp_path: Path) -> None:

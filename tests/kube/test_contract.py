@@ -20,6 +20,7 @@ from mig_manager.kube.kinds import (
     NODE,
     POD,
     POD_DISRUPTION_BUDGET,
+    RESOURCE_SLICE,
     Kind,
 )
 from mig_manager.kube.memory import MemoryCluster, Store
@@ -624,3 +625,26 @@ def test_scope_is_checked_before_anything_is_sent(world: World) -> None:
         world.cluster.get(POD, "p")
     with pytest.raises(ValueError, match="a Node is in no namespace"):
         world.cluster.get(NODE, "n", NS)
+
+
+# -- other people's kinds --
+
+
+def test_list_of_a_kind_that_the_server_does_not_serve(world: World) -> None:
+    """An API that is not there is told from one without objects."""
+    kind = Kind("ResourceSlice", "resource.k8s.io", "v0", "resourceslices", namespaced=False)
+    with pytest.raises(errors.NotFoundError):
+        world.cluster.list(kind)
+
+
+def test_resource_slices_by_node_and_driver(world: World) -> None:
+    """The slices of one driver on one node are found by field selector."""
+    node, driver = world.name("n"), "gpu.example.com"
+    for name, of in ((world.name("a"), driver), (world.name("b"), "other.example.com")):
+        pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
+        spec = {"nodeName": node, "driver": of, "pool": pool, "devices": [{"name": "gpu-0"}]}
+        world.cluster.create(RESOURCE_SLICE, {"metadata": {"name": name}, "spec": spec})
+    found = world.cluster.list(RESOURCE_SLICE, fields=f"spec.nodeName={node},spec.driver={driver}").items
+    assert [world.name("a")] == [slice_["metadata"]["name"] for slice_ in found]
+    for name in (world.name("a"), world.name("b")):
+        world.cluster.delete(RESOURCE_SLICE, name)

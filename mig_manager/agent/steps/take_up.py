@@ -9,6 +9,7 @@ from mig_manager.agent.context import Context
 from mig_manager.agent.exposure import missing, why_not
 from mig_manager.agent.outcome import shortened
 from mig_manager.agent.planning import impact_of, in_the_way
+from mig_manager.agent.preflight import others_elsewhere, others_here
 from mig_manager.agent.results import AT_ONCE_S, CONTINUE, Done, Refuse, StepResult, Wait
 from mig_manager.agent.steps.observe import use_mignode
 from mig_manager.api.mignode import Grant
@@ -19,8 +20,6 @@ from mig_manager.kube.kinds import LEASE, MIG_NODE
 from mig_manager.planner.plan import Impact, Plan
 
 IDLE_RETRY_S = 30.0
-FOREIGN_MANAGER = {"app": "nvidia-mig-manager"}
-"""The labels of the GPU operator's own MIG manager."""
 
 FORGOTTEN = ("result", "reason", "message", "notBefore")
 
@@ -84,12 +83,12 @@ def _obstacle(ctx: Context, grant: Grant, work: Plan) -> StepResult | None:
     """Why this grant cannot be taken up now. An infeasible plan changes nothing, and does not come here."""
     if not impact_of(work).allowed_by(Impact(grant.max_impact)):
         return Refuse("ImpactNotAllowed", f"it takes {impact_of(work)}, and maxImpact is {grant.max_impact}")
-    foreign = [p.full_name for p in ctx.pods if FOREIGN_MANAGER.items() <= p.labels.items() and not p.finished]
-    if foreign:
-        return Refuse("ForeignManager", f"{foreign[0]} manages MIG here; set nvidia.com/gpu.deploy.mig-manager=false")
+    others = others_here(ctx, work)
+    if others is not None:
+        return others
     if ctx.kubelet_error:
         return Refuse("KubeletUnreachable", ctx.kubelet_error)
-    return acts.untracked(ctx) or _unmovable(ctx, work)
+    return acts.untracked(ctx) or _unmovable(ctx, work) or others_elsewhere(ctx)
 
 
 def _unmovable(ctx: Context, work: Plan) -> StepResult | None:

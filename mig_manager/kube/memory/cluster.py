@@ -80,6 +80,8 @@ class MemoryCluster:
         """Read all objects that match."""
 
         def read() -> Listing:
+            if kind not in self.store.served:
+                raise NotFoundError(f"listing {kind.plural}", "the server could not find the requested resource")
             found = [
                 copy.deepcopy(body)
                 for _, body in self.store.of_kind(kind, namespace)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from mig_manager.kube.kinds import DAEMON_SET, MIG_CONFIG, MIG_NODE, NODE, POD, POD_DISRUPTION_BUDGET, Kind
+from mig_manager.kube.kinds import DAEMON_SET, KINDS, MIG_CONFIG, MIG_NODE, NODE, POD, POD_DISRUPTION_BUDGET, Kind
 from mig_manager.kube.port import Object
 
 Key = tuple[Kind, str | None, str]
@@ -49,6 +49,7 @@ class Store:
     expected_pods: dict[tuple[str, str], int] = field(default_factory=dict)
     """By namespace and name of a PodDisruptionBudget: the replicas that its workload wants. Without an entry it is the
     number of pods that match, which sinks as they go."""
+    served: frozenset[Kind] = frozenset(KINDS)
 
     def __post_init__(self) -> None:
         self.lock = threading.RLock()

@@ -159,9 +159,11 @@ def unschedulable(node: Object) -> bool:
 
 
 def gates(node: Object) -> dict[str, str | None]:
-    """The deploy labels that a pause has taken, with the values that it recorded."""
-    text = notes(node).get(PAUSED)
-    return dict(json.loads(text)["labels"]) if text else {}
+    """The deploy labels that a pause has taken, with the values that it recorded; none by a record that is damaged."""
+    try:
+        return dict(json.loads(notes(node).get(PAUSED, ""))["labels"])
+    except (ValueError, TypeError, KeyError):
+        return {}
 
 
 def healthy(pod: Object) -> bool:

@@ -8,13 +8,13 @@ from contextlib import suppress
 from typing import Any
 
 from mig_manager.agent import labels
-from mig_manager.agent.autoscalers import keep_off, let_go
+from mig_manager.agent.autoscalers import keep_off
 from mig_manager.agent.clients import must_go, plugin_pods, resume_patch, wanted_pause
 from mig_manager.agent.clients import pause_patch as patch_for
 from mig_manager.agent.context import Context
 from mig_manager.agent.devices import offered
-from mig_manager.agent.exposure import startup_tainted
-from mig_manager.agent.names import CORDONED, STARTUP_TAINT, STATE
+from mig_manager.agent.names import CORDONED, STATE
+from mig_manager.agent.ours import handed_back, untainted
 from mig_manager.agent.pods import Pod
 from mig_manager.agent.results import CONTINUE, SOON_S, Refuse, StepResult, Wait
 from mig_manager.kube.errors import ConflictError, NotFoundError
@@ -119,21 +119,12 @@ def leave(ctx: Context, wanted: Mapping[str, str | None], *, ready: bool) -> Non
     Autoscalers may have it again. With ``ready`` the startup taint goes too. Somebody else's cordon stays, whatever our
     annotation says.
     """
-    body = resume_patch(ctx.pause, ctx.node) if ctx.pause else {"metadata": {}}
-    metadata = body["metadata"]
-    kept = let_go(ctx.node)
-    if kept:
-        metadata.setdefault("annotations", {}).update(kept)
-    if ctx.cordon.noted:
-        metadata.setdefault("annotations", {})[CORDONED] = None
-        metadata["resourceVersion"] = ctx.node["metadata"]["resourceVersion"]
-    if ctx.cordon.ours:
-        body.setdefault("spec", {})["unschedulable"] = None
+    body = handed_back(ctx.node, ctx.ports.cluster.manager)
     if wanted:
-        metadata["labels"] = metadata.get("labels", {}) | dict(wanted)
+        body["metadata"]["labels"] = body["metadata"].get("labels", {}) | dict(wanted)
     if ready:
-        _untaint(ctx, body)
-    if metadata or "spec" in body:
+        body = untainted(body, ctx.node)
+    if body["metadata"] or "spec" in body:
         patch_node(ctx, body)
 
 
@@ -158,14 +149,6 @@ def nudge_plugin(ctx: Context) -> None:
         if pod.ready:
             delete_pod(ctx, pod)
             ctx.memory.nudged = devices
-
-
-def _untaint(ctx: Context, body: dict[str, Any]) -> None:
-    if not startup_tainted(ctx.node):
-        return
-    taints = body.get("spec", {}).get("taints", ctx.node["spec"]["taints"])
-    body.setdefault("spec", {})["taints"] = [t for t in taints if t["key"] != STARTUP_TAINT]
-    body["metadata"]["resourceVersion"] = ctx.node["metadata"]["resourceVersion"]
 
 
 def _only_restarted(ctx: Context, restart: Iterable[str]) -> bool:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from mig_manager.agent import labels
 from mig_manager.agent.clients import plugin_pods
 from mig_manager.agent.context import Context
 from mig_manager.agent.devices import Device, allocatable_counts, listed, offered, planned
-from mig_manager.agent.names import APPLIED_PROFILE, CONFIG, STARTUP_TAINT, STATE
+from mig_manager.agent.names import APPLIED_PROFILE, CONFIG, STATE
+from mig_manager.agent.ours import startup_tainted
 from mig_manager.planner.strategy import Strategy
 
 
@@ -49,11 +47,6 @@ def why_not(ctx: Context) -> str:
     """The CamelCase word for what ``missing`` says: a plugin that our own startup taint keeps away is a case apart."""
     kept_away = startup_tainted(ctx.node) and not plugin_pods(ctx.settings.clients, ctx.pods)
     return "ClientsDoNotTolerateTaint" if kept_away else "NotAdvertised"
-
-
-def startup_tainted(node: Mapping[str, Any]) -> bool:
-    """Whether the node still bears the taint with which it was registered."""
-    return any(t["key"] == STARTUP_TAINT for t in node.get("spec", {}).get("taints") or ())
 
 
 def wanted_labels(ctx: Context, state: str) -> dict[str, str]:

@@ -13,12 +13,12 @@ from typing import Any
 import kopf
 
 from mig_manager.agent.mailbox import News
+from mig_manager.agent.names import MANAGER
 from mig_manager.agent.worker import Worker
 from mig_manager.kube.backoff import EndlessBackoffs
 from mig_manager.kube.client import KubernetesCluster
 from mig_manager.kube.kinds import GROUP, MIG_NODE
 
-MANAGER = "mig-manager-agent"
 RESOURCE = (MIG_NODE.group, MIG_NODE.version, MIG_NODE.plural)
 CRD_KIND = ("apiextensions.k8s.io", "v1", "customresourcedefinitions")
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from mig_manager.api.marks import CORDON_ANNOTATION
 
+MANAGER = "mig-manager-agent"
+"""The name under which the agent writes: ``metadata.managedFields`` tells its cordon from a person's."""
+
 PREFIX = "migmanager.io/"
 
 CORDONED = CORDON_ANNOTATION

@@ -20,6 +20,7 @@ _VERBS = {
     "sim": ("mig_manager.cli.sim", "Make and change simulated machines."),
     "agent": ("mig_manager.cli.agent", "Run the agent of a node."),
     "controller": ("mig_manager.cli.controller", "Run the controller of a cluster."),
+    "cleanup": ("mig_manager.cli.cleanup", "Clean up a node whose agent is gone for good."),
     "demo": ("mig_manager.cli.demo", "Show the whole product on a simulated cluster."),
     "completion": ("mig_manager.cli.completion", "Print the completion script for a shell."),
 }

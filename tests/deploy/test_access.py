@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from mig_manager.agent.handlers import MANAGER
+from mig_manager.agent.names import MANAGER
 from mig_manager.controller.settings import AGENT_SELECTOR, LEASE_NAME
 from mig_manager.kube.client import KubernetesCluster
 from mig_manager.kube.errors import ClusterError

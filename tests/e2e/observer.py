@@ -11,8 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from mig_manager.agent.handlers import MANAGER
-from mig_manager.agent.names import CORDONED, PAUSE_TAINT, PAUSED, PAUSED_WORD, SLICE_PREFIX
+from mig_manager.agent.names import CORDONED, MANAGER, PAUSE_TAINT, PAUSED, PAUSED_WORD, SLICE_PREFIX
 from mig_manager.kube.kinds import MIG_NODE, NODE, POD
 from mig_manager.kube.ownership import owners
 from mig_manager.kube.podresources.values import physical_id

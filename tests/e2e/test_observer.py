@@ -9,8 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from mig_manager.agent.handlers import MANAGER
-from mig_manager.agent.names import CORDONED, PAUSED
+from mig_manager.agent.names import CORDONED, MANAGER, PAUSED
 from mig_manager.kube.kinds import MIG_NODE, NODE, POD
 from mig_manager.kube.podresources.values import ContainerDevices, Devices, PodDevices
 from mig_manager.sim.model.hardware import mig_uuid

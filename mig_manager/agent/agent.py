@@ -15,7 +15,7 @@ from mig_manager.agent.reconciler import Ending, reconcile
 from mig_manager.agent.report import NOT_EXPOSED, write_status
 from mig_manager.agent.results import AT_ONCE_S, Done, Refuse, StepResult, Wait
 from mig_manager.gpu.journal import JournalError
-from mig_manager.gpu.port import DriverNotReadyError, GpuError
+from mig_manager.gpu.port import GpuError
 from mig_manager.kube.errors import ClusterError, ConflictError, ForbiddenError, InvalidError, TooManyRequestsError
 from mig_manager.kube.podresources.client import PodResourcesError
 
@@ -97,15 +97,13 @@ def look_of(ctx: Context) -> Look:
     return Look(ctx.cards, driver, tuple(sorted(ctx.allocatable)))
 
 
-def _ending_of(error: Exception) -> StepResult:
+def _ending_of(error: ClusterError | GpuError | JournalError | PodResourcesError) -> StepResult:
     if isinstance(error, ConflictError):
         return Wait("Conflict", AT_ONCE_S, str(error))
     if isinstance(error, TooManyRequestsError):
         return Wait(error.reason, error.retry_after_s or API_RETRY_S, str(error))
     if isinstance(error, ClusterError):
         return Refuse(error.reason, str(error))
-    if isinstance(error, DriverNotReadyError):
-        return Refuse("DriverNotReady", str(error))
     if isinstance(error, PodResourcesError):
         return Wait("KubeletUnreachable", API_RETRY_S, str(error))
-    return Refuse("JournalError" if isinstance(error, JournalError) else "GpuError", str(error))
+    return Refuse("JournalError" if isinstance(error, JournalError) else error.reason, str(error))

@@ -24,16 +24,17 @@ def promised(record: Record) -> Targets:
     return {**origin, **record.last_good}
 
 
-def lacks_slices(cards: Iterable[Card], record: Record, *, failed: bool) -> bool:
+def lacks_slices(cards: Iterable[Card], record: Record) -> bool:
     """Whether slices that were promised are missing.
 
     Counts matter, not places: pods ask for a resource. A card that is gone lacks everything. After a change that
-    ``failed``, and could not be taken back either, nobody promises anything, and the node counts as lacking.
+    failed and was not taken back nothing is promised, and the node counts as lacking until something good is reached,
+    however often another attempt is given up.
     """
     there = {card.uuid: card for card in cards}
     wanted = promised(record)
     if not wanted:
-        return failed
+        return bool(record.failed)
     return any(uuid not in there or _lacking(there[uuid], target) for uuid, target in wanted.items())
 
 

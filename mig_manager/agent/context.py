@@ -224,9 +224,7 @@ class Context:
         """Whether slices that were promised are missing; in the middle of a change they are."""
         if self.driver_error is not None:
             return False
-        grant = self.draft.grant or self.status.grant
-        failed = grant is not None and grant.after_failure
-        return half_done(self.cards, self.record) or lacks_slices(self.cards, self.record, failed=failed)
+        return half_done(self.cards, self.record) or lacks_slices(self.cards, self.record)
 
     @property
     def unavailable(self) -> bool:

@@ -26,7 +26,7 @@ def end_of(ctx: Context) -> Verdict | None:
     if ctx.grant is None:
         return _revoked(ctx)
     if ctx.driver_error is not None:
-        return Verdict("Aborted", "DriverNotReady", str(ctx.driver_error))
+        return Verdict("Aborted", ctx.driver_error.reason, str(ctx.driver_error))
     return _cannot_go_on(ctx)
 
 

@@ -142,6 +142,8 @@ def _conditions(ctx: Context, ending: Ending) -> tuple[Condition, ...]:
     broken = grant is not None and grant.state == "Released" and grant.result in ("Failed", "RolledBack")
     if broken and grant is not None and not ready:
         degraded: tuple[ConditionValue, str, str] = ("True", grant.reason, grant.message)
+    elif ctx.record.failed:
+        degraded = ("True", "ChangeFailed", ctx.record.failed)
     elif reason in NOT_EXPOSED:
         degraded = ("True", reason, message)
     else:

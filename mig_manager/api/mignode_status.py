@@ -19,8 +19,7 @@ Mode = Literal["Enabled", "Disabled"]
 class GrantStatus:
     """How far the work under a grant has come.
 
-    ``since`` is when it became Held or Repairing, ``attempts`` how many in a row came to nothing. Before there is a
-    result, ``reason`` is that of the failure which this work follows.
+    ``since`` is when it became Held or Repairing, ``attempts`` how many in a row came to nothing.
     """
 
     id: int
@@ -31,11 +30,6 @@ class GrantStatus:
     not_before: datetime | None = None
     since: datetime | None = None
     attempts: int = 0
-
-    @property
-    def after_failure(self) -> bool:
-        """Whether the change failed and could not be taken back, or is the repair of one like that."""
-        return self.result == "Failed" or (self.result is None and self.reason != "")
 
     @classmethod
     def from_dict(cls, grant: Mapping[str, Any]) -> GrantStatus:

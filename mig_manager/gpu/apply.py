@@ -182,15 +182,15 @@ def _go(  # noqa: PLR0913 - one step of two functions, with all that they know
         return Result(Outcome.APPLIED, calls=tuple(changes.calls), cards=tuple(changes.cards.values()))
     why = "; ".join(map(str, errors))
     if changes.calls and not means.goes_back:
-        journal.close({})  # the cards are neither the one nor the other
         message = f"{why}; the cards stay as they are, because going back was not wanted"
+        journal.close({}, failed=message)
         calls, cards = tuple(changes.calls), tuple(changes.cards.values())
         return Result(Outcome.FAILED, "ApplyFailed", message, holders_in(errors), calls, cards)
     rollback = changes.reach(origin, all_cards=True)
     calls, cards = tuple(changes.calls), tuple(changes.cards.values())
     if rollback:
-        journal.close({})  # nobody knows any more what the cards look like
         message = f"{why}; going back failed too: {'; '.join(map(str, rollback))}"
+        journal.close({}, failed=message)
         return Result(Outcome.FAILED, "RollbackFailed", message, holders_in([*errors, *rollback]), calls, cards)
     journal.drop()
     return Result(Outcome.ROLLED_BACK, "ApplyFailed", why, holders_in(errors), calls, cards)

@@ -8,6 +8,7 @@ initialised is forgotten, and the next session looks again.
 
 from __future__ import annotations
 
+import _ctypes
 import ctypes
 import logging
 import os
@@ -45,7 +46,7 @@ class Library:
         self._configured = configured
         self._environment = environment
         self._roots = roots
-        self._loaded: object = None
+        self._loaded: ctypes.CDLL | None = None
         self._logged = ""
 
     def load(self) -> None:
@@ -74,12 +75,19 @@ class Library:
         )
 
     def forget(self) -> None:
-        """Look for the library afresh next time; one that somebody else put into pynvml is left alone."""
-        if self._loaded is not None and pynvml.nvmlLib is self._loaded:
+        """Look for the library afresh next time; one that somebody else put into pynvml is left alone.
+
+        It is closed, too: the loader hands out a library that is open as it is, also when another driver's lies under
+        its path by now (dlopen(3)).
+        """
+        if self._loaded is None:
+            return
+        if pynvml.nvmlLib is self._loaded:
             _set(None)
+        _ctypes.dlclose(self._loaded._handle)  # noqa: SLF001 - ctypes has no public way to close a library
         self._loaded = None
 
-    def _use(self, library: object, path: str) -> None:
+    def _use(self, library: ctypes.CDLL, path: str) -> None:
         self._loaded = library
         _set(library)
         if path != self._logged:

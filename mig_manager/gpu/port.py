@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from mig_manager.geometry.profiles import Placement
 from mig_manager.geometry.state import Card
@@ -18,8 +18,10 @@ class GpuError(Exception):
     """An NVML call that failed.
 
     ``doing`` names the act (``creating GPU instance 1g.10gb at 3 on GPU 1``), ``text`` is the library's own words,
-    ``code`` its return code.
+    ``code`` its return code. ``reason`` is what a status calls it when the cards cannot be read for it.
     """
+
+    reason: ClassVar[str] = "GpuError"
 
     def __init__(self, doing: str, text: str, code: int) -> None:
         self.doing = doing
@@ -50,6 +52,20 @@ class NotSupportedError(GpuError):
 
 class DriverNotReadyError(GpuError):
     """The library is missing, or the driver is not loaded or of another version. Worth trying again later."""
+
+    reason = "DriverNotReady"
+
+
+class GpuLostError(GpuError):
+    """A card has fallen off the bus; it comes back with a reboot or not at all."""
+
+    reason = "GpuLost"
+
+
+class GpuNeedsResetError(GpuError):
+    """A card does nothing any more until it is reset or the node rebooted."""
+
+    reason = "GpuNeedsReset"
 
 
 @dataclass(frozen=True, slots=True)

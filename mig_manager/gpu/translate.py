@@ -10,6 +10,8 @@ import pynvml
 from mig_manager.gpu.port import (
     DriverNotReadyError,
     GpuError,
+    GpuLostError,
+    GpuNeedsResetError,
     InsufficientResourcesError,
     InUseError,
     NoPermissionError,
@@ -25,6 +27,8 @@ _KINDS: dict[int, type[GpuError]] = {
     pynvml.NVML_ERROR_DRIVER_NOT_LOADED: DriverNotReadyError,
     pynvml.NVML_ERROR_LIBRARY_NOT_FOUND: DriverNotReadyError,
     pynvml.NVML_ERROR_FUNCTION_NOT_FOUND: NotSupportedError,
+    pynvml.NVML_ERROR_GPU_IS_LOST: GpuLostError,
+    pynvml.NVML_ERROR_RESET_REQUIRED: GpuNeedsResetError,
     pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH: DriverNotReadyError,
     pynvml.NVML_ERROR_IN_USE: InUseError,
     pynvml.NVML_ERROR_INSUFFICIENT_RESOURCES: InsufficientResourcesError,

@@ -29,7 +29,7 @@ from mig_manager.geometry.layout import GpuEntry, Layout, Match, MigMode, SliceR
 from mig_manager.geometry.names import SliceName
 from mig_manager.geometry.state import Card
 from mig_manager.gpu.holders import find_users
-from mig_manager.gpu.journal import Intent, Journal, Record, Targets
+from mig_manager.gpu.journal import Journal, Record
 from mig_manager.gpu.nvml import NvmlGpus
 from mig_manager.gpu.port import GpuError
 from mig_manager.gpu.proc import ProcTree
@@ -195,23 +195,20 @@ class SpiedJournal(Journal):
         self.process.point("journal read")
         return super().read()
 
-    def begin(self, intent: Intent) -> None:
-        """Begin, with a point before and after."""
-        self.process.point("journal begin")
-        super().begin(intent)
-        self.process.point("journal begun")
-
-    def drop(self) -> None:
-        """Drop, with a point before and after."""
-        self.process.point("journal drop")
-        super().drop()
-        self.process.point("journal dropped")
-
-    def close(self, last_good: Targets) -> None:
-        """Close, with a point before and after."""
-        self.process.point("journal close")
-        super().close(last_good)
-        self.process.point("journal closed")
+    def _write(self, record: Record) -> None:
+        """Write, with a point before and after that says what for."""
+        before = super().read()
+        if record.intent is not None and before.intent is None:
+            doing, done = "begin", "begun"
+        elif record.last_good != before.last_good:
+            doing, done = "close", "closed"
+        elif record.intent is None and before.intent is not None:
+            doing, done = "drop", "dropped"
+        else:
+            doing, done = "note", "noted"
+        self.process.point(f"journal {doing}")
+        super()._write(record)
+        self.process.point(f"journal {done}")
 
 
 @dataclass

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mig_manager.geometry.profiles import Placement
-from mig_manager.gpu.journal import Intent, Journal, JournalError, Record
+from mig_manager.gpu.journal import Intent, Inventory, Journal, JournalError, Record, Stuck
 from mig_manager.gpu.lock import HostLock, LockedError
 from mig_manager.gpu.records import target_from_json, target_to_json, targets_from_json, targets_to_json
 from mig_manager.planner.target import CardTarget, TargetSlice
@@ -70,6 +71,25 @@ def test_life_of_an_intent(tmp_path: Path) -> None:
     assert [journal.path] == list(journal.path.parent.iterdir())
 
 
+def test_what_was_learnt_is_kept(tmp_path: Path) -> None:
+    """What failed is remembered until something good is reached; a stuck mode and the inventory stay beside it."""
+    journal = Journal(tmp_path / "journal.json")
+    stuck, inventory = Stuck("boot-1", "reset", {"GPU-1": "not supported"}), Inventory("wish", {"GPU-1": "07:00.0"})
+    journal.take_stock(inventory)
+    journal.begin(INTENT)
+    journal.close({}, failed="no room", stuck=stuck)
+    assert Record({}, None, "no room", stuck, inventory) == Journal(journal.path).read()
+    journal.begin(replace(INTENT, boot_id="boot-1"))
+    assert Record({}, replace(INTENT, boot_id="boot-1"), "no room", stuck, inventory) == Journal(journal.path).read()
+    again = Stuck("boot-2", "reboot", {"GPU-1": "still pending"})
+    journal.drop(again)
+    assert Record({}, None, "no room", again, inventory) == Journal(journal.path).read()
+    journal.begin(INTENT)
+    journal.drop()
+    journal.close(FULL)
+    assert Record(FULL, None, "", again, inventory) == Journal(journal.path).read()
+
+
 def test_shape_of_the_file(tmp_path: Path) -> None:
     """The file is what others may read: these keys, with a schema number."""
     journal = Journal(tmp_path / "journal.json")
@@ -96,6 +116,9 @@ def test_shape_of_the_file(tmp_path: Path) -> None:
         ('{"schema": 2}', "schema 2 is not 1"),
         ('{"schema": 1, "lastGood": {}}', "has no intent of type dict"),
         ('{"schema": 1, "lastGood": {}, "intent": {"id": 41}}', "has no id of type str"),
+        ('{"schema": 1, "lastGood": {}, "intent": null, "failed": true}', "has no failed of type str"),
+        ('{"schema": 1, "lastGood": {}, "intent": null, "stuck": null}', "has no stuck of type dict"),
+        ('{"schema": 1, "lastGood": {}, "intent": null, "stuck": {"means": "a prayer"}}', "has no means that this"),
     ],
 )
 def test_damaged_file_is_an_error(tmp_path: Path, text: str, problem: str) -> None:
@@ -122,9 +145,12 @@ def test_unreadable_file_is_an_error(tmp_path: Path) -> None:
 
 def test_unwritable_file_is_an_error(tmp_path: Path) -> None:
     """A journal that cannot be written says so, and what it said before stays."""
-    (tmp_path / "file").write_text("")
+    journal = Journal(tmp_path / "journal.json")
+    journal.close(OFF)
+    (tmp_path / "journal.json.tmp").mkdir()
     with pytest.raises(JournalError, match="nothing may be changed without it"):
-        Journal(tmp_path / "file" / "journal.json").close(OFF)
+        journal.close(FULL)
+    assert Record(OFF) == journal.read()
 
 
 def test_torn_write_leaves_the_old_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import _ctypes
 import ctypes
 import logging
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pynvml
@@ -17,11 +19,19 @@ from mig_manager.gpu.nvml import NvmlGpus
 from mig_manager.gpu.port import DriverNotReadyError
 
 
+@dataclass(frozen=True, eq=False)
+class Opened:
+    """A library that is open."""
+
+    _handle: int
+
+
 class Loader:
     """Loads what exists as a file, as ctypes would, without running anything of it."""
 
     def __init__(self) -> None:
         self.loaded: list[str] = []
+        self.closed: list[int] = []
         self.by_name = False
 
     def __call__(self, path: str) -> object:
@@ -31,7 +41,7 @@ class Loader:
         if path != SONAME and Path(path).read_text() != "library":
             raise OSError(f"{path}: invalid ELF header")
         self.loaded.append(path)
-        return object()
+        return Opened(len(self.loaded))
 
 
 @pytest.fixture
@@ -40,6 +50,7 @@ def loader(monkeypatch: pytest.MonkeyPatch) -> Iterator[Loader]:
     loader = Loader()
     monkeypatch.setattr(pynvml, "nvmlLib", None)
     monkeypatch.setattr(ctypes, "CDLL", loader)
+    monkeypatch.setattr(_ctypes, "dlclose", loader.closed.append)
     yield loader
     pynvml._nvmlGetFunctionPointer_cache.clear()
 
@@ -113,6 +124,7 @@ def test_found_path_is_logged_once(loader: Loader, tmp_path: Path, caplog: pytes
         library.forget()
     assert [f"using NVML library {path}"] == [r.message for r in caplog.records]
     assert 3 == len(loader.loaded)
+    assert [1, 2, 3] == loader.closed
 
 
 def test_foreign_library_is_left_alone(loader: Loader) -> None:
@@ -124,6 +136,18 @@ def test_foreign_library_is_left_alone(loader: Loader) -> None:
     library.forget()
     assert theirs is pynvml.nvmlLib
     assert [] == loader.loaded
+    assert [] == loader.closed
+
+
+def test_library_that_somebody_replaced_is_closed_and_theirs_left_alone(loader: Loader, tmp_path: Path) -> None:
+    """Ours is closed when it is forgotten, whatever stands in pynvml by then."""
+    library = Library(put(tmp_path, "usr/lib64"))
+    library.load()
+    theirs = object()
+    pynvml.nvmlLib = theirs
+    library.forget()
+    assert theirs is pynvml.nvmlLib
+    assert [1] == loader.closed
 
 
 def test_unusable_library_is_looked_for_again(loader: Loader, tmp_path: Path) -> None:
@@ -135,6 +159,7 @@ def test_unusable_library_is_looked_for_again(loader: Loader, tmp_path: Path) ->
             pass
         assert pynvml.nvmlLib is None
     assert 2 * [str(path)] == loader.loaded
+    assert [1, 2] == loader.closed  # else the loader would hand out the former driver's again
 
 
 def test_only_what_works_with_nvml_loads_pynvml() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pynvml
 
-from mig_manager.gpu.journal import Intent, Journal, Record, Targets
+from mig_manager.gpu.journal import Journal, Record
 from mig_manager.kube.memory import Call
 
 CHANGING = frozenset(
@@ -134,20 +134,9 @@ class ActorsJournal(Journal):
         """What is recorded."""
         return self.record
 
-    def begin(self, intent: Intent) -> None:
-        """Record an intent."""
+    def _write(self, record: Record) -> None:
         self.actor.point("write journal")
-        self.record = Record(self.record.last_good, intent)
-
-    def drop(self) -> None:
-        """Close the intent as if it had never been."""
-        self.actor.point("write journal")
-        self.record = Record(self.record.last_good)
-
-    def close(self, last_good: Targets) -> None:
-        """Close the intent and set the last good layout."""
-        self.actor.point("write journal")
-        self.record = Record(last_good)
+        self.record = record
 
 
 class ActorsLibrary:

@@ -24,7 +24,7 @@ def finish_begun(ctx: Context) -> StepResult:
     if intent is None:
         return CONTINUE
     if ctx.driver_error is not None:
-        return Refuse("DriverNotReady", f"an unfinished change waits for the driver: {ctx.driver_error}")
+        return Refuse(ctx.driver_error.reason, f"an unfinished change waits for the driver: {ctx.driver_error}")
     if half_done(ctx.cards, ctx.record):
         if ctx.kubelet_error:
             return Refuse("KubeletUnreachable", ctx.kubelet_error)

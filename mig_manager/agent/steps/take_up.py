@@ -54,7 +54,7 @@ def _not_now(ctx: Context) -> StepResult | None:
     if ctx.mignode is None:
         return Wait("NoMIGNode", IDLE_RETRY_S * 20, "the node belongs to no pool")
     if ctx.driver_error is not None:
-        return Refuse("DriverNotReady", str(ctx.driver_error))
+        return Refuse(ctx.driver_error.reason, str(ctx.driver_error))
     return None
 
 
@@ -137,8 +137,7 @@ def _not_the_leader(ctx: Context, grant: Grant) -> StepResult | None:
 def _write(ctx: Context, grant: Grant, state: GrantState) -> StepResult:
     """Write the state with the resourceVersion of the read that everything was decided on.
 
-    A grant that was Released before keeps its result: by that the drain knows that it may evict nobody. One that
-    follows a failure names it: by that the node stays unavailable anyway until something is promised again.
+    A grant that was Released before keeps its result: by that the drain knows that it may evict nobody.
     """
     former, mignode = ctx.status.grant, ctx.mignode
     if mignode is None:
@@ -148,7 +147,6 @@ def _write(ctx: Context, grant: Grant, state: GrantState) -> StepResult:
     claim = GrantStatus(
         id=grant.id,
         state=state,
-        reason=former.reason if former and former.after_failure else "",
         since=ctx.now,
         attempts=former.attempts if former and tried else 0,
     )

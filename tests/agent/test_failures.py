@@ -1,0 +1,128 @@
+"""What is left of a change that failed, and what it takes to get over it."""
+
+from __future__ import annotations
+
+import pytest
+
+from mig_manager.kube.kinds import MIG_NODE
+from mig_manager.sim.model.codes import NvmlCode
+from tests.agent.moments import ready_message
+from tests.agent.test_life import CREATE, TARGET, Make, granted
+from tests.agent.worlds import KilledError, Process, World, every
+
+
+def failed(make: Make) -> World:
+    """A node on which neither the new layout nor the former one could be made."""
+    w = granted(make)
+    w.machine.inject(CREATE, code=NvmlCode.INSUFFICIENT_RESOURCES)
+    w.settle(2)
+    assert ("Released", "Failed") == (w.grant_status["state"], w.grant_status["result"])
+    return w
+
+
+def test_attempt_that_is_given_up_after_a_failure_leaves_the_node_unavailable(world: Make) -> None:
+    """A node that lacks its slices is repaired without a slot, however often the repair is given up."""
+    w = failed(world)
+    w.kube.patch(MIG_NODE, "n1", {"status": {"grant": {"result": "Aborted"}}}, subresource="status")
+    w.run_pass()
+    assert w.status["slicesMissing"]
+    w.machine.clear_faults()
+    w.grant(slot=False)
+    assert "release: Done" == w.settle()[-1]
+    assert not w.status["slicesMissing"]
+
+
+def test_attempt_that_is_rolled_back_after_a_failure_leaves_the_node_unavailable(world: Make) -> None:
+    """Back where the failure left it is no layout that anybody was promised."""
+    w = failed(world)
+    w.machine.clear_faults()
+    w.machine.inject(CREATE, code=NvmlCode.INSUFFICIENT_RESOURCES, calls=[1])
+    w.grant(slot=False)
+    w.settle(3)
+    assert ("Released", "RolledBack") == (w.grant_status["state"], w.grant_status["result"])
+    assert w.status["slicesMissing"]
+    w.clock.sleep(60)
+    assert "release: Done" == w.settle()[-1]
+
+
+def test_failure_without_a_hold_is_said(world: Make) -> None:
+    """A change that fails when its MIGNode is another one by now counts too: unavailable, Degraded, and why."""
+    w = granted(world)
+    process = Process()
+
+    def look() -> None:
+        if process.names[-1] == "nvmlGpuInstanceDestroy done":
+            raise KilledError
+
+    process.look, w.process = look, process
+    with pytest.raises(KilledError):
+        w.settle()
+    w.process = Process()
+    w.admin.delete(MIG_NODE, "n1")
+    w.want(TARGET)
+    w.machine.inject(CREATE, code=NvmlCode.INSUFFICIENT_RESOURCES)
+    w.settle(2)
+    assert {} == w.grant_status
+    assert w.status["slicesMissing"]
+    assert ("True", "ChangeFailed") == w.condition("Degraded")
+    w.assert_clean()
+    w.machine.clear_faults()
+    w.grant(slot=False)
+    assert "release: Done" == w.settle()[-1]
+    assert ("False", "AsExpected") == w.condition("Degraded")
+
+
+@pytest.mark.parametrize(
+    ("code", "reason", "text"),
+    [
+        (NvmlCode.DRIVER_NOT_LOADED, "DriverNotReady", "Driver Not Loaded"),
+        (NvmlCode.LIB_RM_VERSION_MISMATCH, "DriverNotReady", "version mismatch"),
+        (NvmlCode.GPU_IS_LOST, "GpuLost", "opening GPU 0: GPU is lost"),
+        (NvmlCode.RESET_REQUIRED, "GpuNeedsReset", "opening GPU 0: GPU requires restart"),
+        (NvmlCode.UNKNOWN, "GpuError", "opening GPU 0: Unknown Error"),
+    ],
+)
+def test_cards_that_cannot_be_read(world: Make, code: NvmlCode, reason: str, text: str) -> None:
+    """Why is said by reason and in the driver's words, nothing is touched, and it goes on by itself afterwards."""
+    w = granted(world)
+    ready = reason == "DriverNotReady"
+    w.machine.inject("nvmlInitWithFlags" if ready else "nvmlDeviceGetHandleByIndex_v2", code=code)
+    assert f"take_up: {reason}" == w.settle(2)[-1]
+    assert ("False", reason) == w.ready
+    assert text in ready_message(w)
+    assert {} == w.grant_status
+    w.assert_clean()
+    w.machine.clear_faults()
+    assert "release: Done" == w.settle()[-1]
+
+
+def test_card_that_is_lost_in_mid_change(world: Make) -> None:
+    """The open change waits behind cordon and pause for the card, and is finished when it is back."""
+    w = granted(world)
+    process = Process()
+
+    def look() -> None:
+        if process.names[-1] == "nvmlGpuInstanceDestroy done":
+            raise KilledError
+
+    process.look, w.process = look, process
+    with pytest.raises(KilledError):
+        w.settle()
+    w.process = Process()
+    w.machine.inject("nvmlDeviceGetHandleByIndex_v2", code=NvmlCode.GPU_IS_LOST)
+    assert "finish_begun: GpuLost" == w.settle(1)[-1]
+    assert "an unfinished change waits for the driver: opening GPU 0: GPU is lost" == ready_message(w)
+    assert w.journal.intent is not None
+    w.machine.clear_faults()
+    assert "release: Done" == w.settle()[-1]
+
+
+def test_layout_that_failed_and_another_wish(world: Make) -> None:
+    """A layout that is reached after a failure is the end of it."""
+    w = failed(world)
+    w.machine.clear_faults()
+    w.want(every("7g"), profile="q")
+    w.grant(slot=False)
+    assert "release: Done" == w.settle()[-1]
+    assert not w.journal.failed
+    assert not w.status["slicesMissing"]

@@ -36,10 +36,15 @@ _COMPUTE_STARTS: Mapping[int, Mapping[int, tuple[int, ...]]] = {
 
 
 class ModeChange(StrEnum):
-    """What it takes for a change of MIG mode to become current."""
+    """What it takes for a change of MIG mode to become current.
+
+    A reboot is no property of a product: it takes one where a reset was refused, as in a virtual machine to which the
+    card is passed through (NVIDIA MIG User Guide, "Enable MIG Mode").
+    """
 
     RESET = "reset"
     IMMEDIATE = "immediate"
+    REBOOT = "reboot"
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,8 @@
 1. An open intent of an earlier run is finished first, or rolled back (``recover``).
 2. The cards are read fresh. What would go beyond the plan, or is used by anybody, is a refusal; nothing was changed.
 3. The intent (where to, where from) is on disk before the first destructive call.
-4. The changes are made, holders looked at right before each destroy, and the cards are read back.
+4. The changes are made, holders looked at right before each destroy, and the cards are read back. Where that takes a
+   reboot of the machine, the intent stays open over it and names the boot on which it began.
 5. On any error everything goes back to where it came from.
 6. The intent is closed and the last good layout set in one write.
 
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -22,12 +23,12 @@ from mig_manager.geometry.state import Card
 from mig_manager.gpu.changes import Changes
 from mig_manager.gpu.guards import objection
 from mig_manager.gpu.holders import FindHolders, HeldError, process_holders
-from mig_manager.gpu.journal import Intent, Journal, Targets
-from mig_manager.gpu.parts import Event, Part, UnplannedError, parts_of
+from mig_manager.gpu.journal import Intent, Journal, Stuck, Targets
+from mig_manager.gpu.parts import Event, UnplannedError, parts_of
 from mig_manager.gpu.port import GpuError, Gpus, GpuSession
-from mig_manager.gpu.reset import Reset
-from mig_manager.gpu.result import Outcome, Result, holders_in
-from mig_manager.planner.plan import Plan
+from mig_manager.gpu.reset import PendingError, Reset
+from mig_manager.gpu.result import Outcome, Result, holders_in, reason_of
+from mig_manager.planner.plan import Impact, Plan
 from mig_manager.planner.target import CardTarget, difference, target_of
 
 
@@ -58,7 +59,8 @@ class Means:
 
     ``holders`` finds who uses what; ``reset`` resets cards whose mode stays pending (without one that is an error);
     ``progress`` hears of every changing call before it is made. Unless it ``goes_back``, a change that fails is left as
-    it is, for somebody to look at.
+    it is, for somebody to look at. ``reboot`` asks for a reboot of the machine, where a plan takes one, and does not
+    come back from it, or raises RebootingError; ``boot_id`` is the present boot, as far as it is known.
     """
 
     holders: FindHolders = process_holders
@@ -67,10 +69,22 @@ class Means:
     sleep: Callable[[float], None] = time.sleep
     now: Callable[[], str] = _now
     goes_back: bool = True
+    reboot: Callable[[], None] | None = None
+    boot_id: str = ""
 
-    def changes(self, gpus: Gpus, expendable: frozenset[Part]) -> Changes:
-        """Changes that may destroy the ``expendable`` parts."""
-        return Changes(gpus, self.holders, self.progress, self.sleep, self.reset, expendable)
+    def changes(self, gpus: Gpus, intent: Intent) -> Changes:
+        """Changes that may destroy what the intent names; by a reboot only if the intent says so."""
+        expendable = parts_of(intent.to.values()) | parts_of(intent.origin.values())
+        return Changes(
+            gpus,
+            self.holders,
+            self.progress,
+            self.sleep,
+            self.reset,
+            expendable,
+            reboot=self.reboot if intent.boot_id else None,
+            rebooted=intent.boot_id not in ("", self.boot_id),
+        )
 
 
 DEFAULT_MEANS = Means()
@@ -101,14 +115,17 @@ def apply(  # noqa: PLR0913 - the last two are keywords of the agent's own
     if isinstance(work, Result):
         result = work
     else:
-        journal.begin(Intent(intent_id or uuid.uuid4().hex, means.now(), work.targets, work.origin))
+        reboot = plan.impact is Impact.REBOOT_NODE
+        boot_id = means.boot_id if reboot else ""
+        intent = Intent(intent_id or uuid.uuid4().hex, means.now(), work.targets, work.origin, boot_id)
+        journal.begin(intent)
         reason = last_look()
         if reason:
             journal.drop()
             cards = tuple(work.cards.values())
             result = Result(Outcome.REFUSED, reason, f"applying the plan: {reason}", cards=cards)
         else:
-            result = _go(gpus, journal, means, work.targets, work.origin, untouched=True)
+            result = _go(gpus, journal, means, intent, untouched=True)
     if result.ok:
         _remember(journal, _wanted(plan))
     return _after(healed, result)
@@ -135,7 +152,7 @@ def recover(gpus: Gpus, journal: Journal, means: Means = DEFAULT_MEANS) -> Resul
         journal.drop()
         result = Result(Outcome.NOTHING_TO_DO, cards=tuple(found.values()))
     else:
-        result = _go(gpus, journal, means, to, origin, untouched=False)
+        result = _go(gpus, journal, means, replace(intent, to=to, origin=origin), untouched=False)
     vanished = sorted(set(intent.to) - set(found))
     if vanished:
         message = (
@@ -167,38 +184,47 @@ def _after(healed: Result | None, result: Result) -> Result:
     return replace(result, outcome=outcome, calls=(*healed.calls, *result.calls))
 
 
-def _go(  # noqa: PLR0913 - one step of two functions, with all that they know
-    gpus: Gpus, journal: Journal, means: Means, to: Targets, origin: Targets, *, untouched: bool
-) -> Result:
-    """From an intent on disk to a closed one; ``untouched`` says that the cards are still as in ``origin``."""
-    changes = means.changes(gpus, parts_of(to.values()) | parts_of(origin.values()))
+def _go(gpus: Gpus, journal: Journal, means: Means, intent: Intent, *, untouched: bool) -> Result:
+    """From an intent on disk to a closed one; ``untouched`` says that the cards are still as they were before it."""
+    changes = means.changes(gpus, intent)
     last_good = journal.read().last_good
-    errors = changes.reach(to)
+    errors = changes.reach(intent.to)
     if untouched and errors and not changes.calls and isinstance(errors[0], HeldError | UnplannedError):
         journal.drop()  # the very first call was refused before it was made
         return _refused(errors[0])
     if not errors:
-        journal.close({**last_good, **to})
+        journal.close({**last_good, **intent.to})
         return Result(Outcome.APPLIED, calls=tuple(changes.calls), cards=tuple(changes.cards.values()))
-    why = "; ".join(map(str, errors))
+    why, reason, stuck = "; ".join(map(str, errors)), reason_of(errors), _stuck(errors, means.boot_id)
     if changes.calls and not means.goes_back:
         message = f"{why}; the cards stay as they are, because going back was not wanted"
-        journal.close({}, failed=message)
+        journal.close({}, failed=message, stuck=stuck)
         calls, cards = tuple(changes.calls), tuple(changes.cards.values())
-        return Result(Outcome.FAILED, "ApplyFailed", message, holders_in(errors), calls, cards)
-    rollback = changes.reach(origin, all_cards=True)
+        return Result(Outcome.FAILED, reason, message, holders_in(errors), calls, cards)
+    rollback = changes.reach(intent.origin, all_cards=True)
     calls, cards = tuple(changes.calls), tuple(changes.cards.values())
     if rollback:
         message = f"{why}; going back failed too: {'; '.join(map(str, rollback))}"
-        journal.close({}, failed=message)
+        journal.close({}, failed=message, stuck=stuck)
         return Result(Outcome.FAILED, "RollbackFailed", message, holders_in([*errors, *rollback]), calls, cards)
-    journal.drop()
-    return Result(Outcome.ROLLED_BACK, "ApplyFailed", why, holders_in(errors), calls, cards)
+    journal.drop(stuck)
+    return Result(Outcome.ROLLED_BACK, reason, why, holders_in(errors), calls, cards)
+
+
+def _stuck(errors: Sequence[GpuError], boot_id: str) -> Stuck | None:
+    """What was learnt about modes that do not become current, where it is known on which boot that is so."""
+    pending = [error for error in errors if isinstance(error, PendingError)]
+    if not pending or not boot_id:
+        return None
+    return Stuck(boot_id, pending[0].means, {uuid: str(error) for error in pending for uuid in error.gpu_uuids})
 
 
 def _concerned(plan: Plan, found: Mapping[str, Card]) -> _Work:
-    """The cards to work on and their targets: those that differ, and whatever a reset of them takes along."""
+    """The cards to work on and their targets: those that differ, and whatever a reset or reboot takes along."""
     wanted = _wanted(plan)
+    if plan.impact is Impact.REBOOT_NODE:
+        cards = {u: card for u, card in found.items() if card.mig_capable}
+        return _Work(cards, {u: wanted.get(u) or target_of(card) for u, card in cards.items()})
     differing = [found[u] for u, t in wanted.items() if not difference(found[u], t).empty]
     groups = {
         card.reset_group for card in differing if card.reset_group and card.mig_current is not wanted[card.uuid].mig

@@ -24,8 +24,8 @@ from mig_manager.geometry.state import (
 from mig_manager.gpu.holders import FindHolders, HeldError, holders_of_compute
 from mig_manager.gpu.journal import Targets
 from mig_manager.gpu.parts import Action, Event, Part, UnplannedError, compute_name_of, name_of, parts_on
-from mig_manager.gpu.port import GpuError, Gpus, GpuSession, InUseError, NotFoundError
-from mig_manager.gpu.reset import Reset
+from mig_manager.gpu.port import GpuError, Gpus, GpuSession, InUseError, NotFoundError, NotSupportedError
+from mig_manager.gpu.reset import PendingError, Reset
 from mig_manager.planner.target import CardTarget, TargetSlice, difference
 
 _T = TypeVar("_T")
@@ -41,6 +41,7 @@ class Changes:
     """Changes to the cards of this machine.
 
     Only ``expendable`` parts are ever destroyed. ``calls`` are the calls that succeeded, ``cards`` what was read back.
+    Where modes become current by a reboot, ``reboot`` asks for one, and ``rebooted`` says that it has been.
     """
 
     gpus: Gpus
@@ -49,6 +50,8 @@ class Changes:
     sleep: Callable[[float], None]
     reset: Reset | None
     expendable: frozenset[Part]
+    reboot: Callable[[], None] | None = None
+    rebooted: bool = False
     calls: list[Event] = field(default_factory=list)
     cards: dict[str, Card] = field(default_factory=dict)
 
@@ -76,7 +79,10 @@ class Changes:
         return errors
 
     def _run(self, targets: Targets, attempt: _Attempt) -> None:
-        """Modes of all cards first, because a reset takes neighbours along; no session is open during a reset."""
+        """Modes of all cards first, because a reset takes neighbours along; no session is open during a reset.
+
+        A reboot ends this process, or is waited for: RebootingError then.
+        """
         with attempt():
             with self.gpus.session() as session:
                 waiting = self._change_modes(session, targets, attempt)
@@ -86,7 +92,7 @@ class Changes:
                     self._change_all_instances(session, targets, attempt)
             if waiting:
                 with attempt():
-                    self._reset(together, waiting)
+                    self._activate(together, waiting)
                 with self.gpus.session() as session:
                     self._change_all_instances(session, targets, attempt)
         with attempt(), self.gpus.session() as session:
@@ -132,32 +138,45 @@ class Changes:
         return card.mig_current is target.mig
 
     def _reset_together(self, session: GpuSession, waiting: Sequence[CardTarget]) -> list[Card]:
-        """The cards that a reset takes along, once it is sure that it hurts nobody on any of them."""
+        """The cards that a reset or reboot takes along, once it is sure that it hurts nobody on any of them."""
         cards = session.cards()
         uuids = {target.gpu_uuid for target in waiting}
         groups = {card.reset_group for card in cards if card.uuid in uuids} - {""}
-        together = [card for card in cards if card.uuid in uuids or card.reset_group in groups]
+        everything = self.reboot is not None
+        together = [card for card in cards if everything or card.uuid in uuids or card.reset_group in groups]
         for card in together:
-            act = f"{Action.RESET} {card.label}"
+            act = f"{Action.REBOOT if everything else Action.RESET} {card.label}"
             self._refuse_held(act, holders_of_card(self._holders(session, card), card.uuid))
             if parts_on(card, card.instances) - self.expendable:
                 raise UnplannedError(act)
         return together
 
-    def _reset(self, together: Sequence[Card], waiting: Sequence[CardTarget]) -> None:
+    def _activate(self, together: Sequence[Card], waiting: Sequence[CardTarget]) -> None:
+        """Make the pending modes current, by the means that this change has."""
+        uuids = [target.gpu_uuid for target in waiting]
+        card = next(card for card in together if card.uuid == uuids[0])
+        act = _mode_act(card, waiting[0])
+        if self.rebooted:
+            raise PendingError(act, "still pending after a reboot", "reboot", uuids)
+        if self.reboot is not None:
+            labels = ", ".join(card.label for card in together if card.uuid in uuids)
+            self._call(Event(Action.REBOOT, card.uuid, labels), self.reboot)
+            return
         reset = self.reset
         if reset is None:
-            card = next(card for card in together if card.uuid == waiting[0].gpu_uuid)
-            raise GpuError(_mode_act(card, waiting[0]), "pending until the card is reset or the node rebooted", 0)
+            raise PendingError(act, "pending until the card is reset or the node rebooted", "reset", uuids)
         labels = ", ".join(card.label for card in together)
-        self._call(Event(Action.RESET, together[0].uuid, labels), lambda: reset(together))
+        try:
+            self._call(Event(Action.RESET, together[0].uuid, labels), lambda: reset(together))
+        except NotSupportedError as error:
+            raise PendingError(error.doing, error.text, "reset", uuids, error.code) from error
 
     def _change_instances(self, session: GpuSession, target: CardTarget) -> None:
         """Compute instances go before the GPU instances they lie in; everything goes before anything comes."""
         card = session.card(target.gpu_uuid)
         change = difference(card, target)
         if not change.becomes_current:
-            raise GpuError(_mode_act(card, target), "still pending; reboot the node", 0)
+            raise PendingError(_mode_act(card, target), "the reset did not make it current", "reset", [card.uuid])
         for kept in change.keep:
             for compute in kept.destroy_compute:
                 self._destroy_compute(session, card, kept.instance, compute)

@@ -9,7 +9,7 @@ from mig_manager.gpu.holders import HeldError, holders_of_compute
 from mig_manager.gpu.journal import Targets
 from mig_manager.gpu.parts import Action, Part, UnplannedError, compute_name_of, name_of, parts_on
 from mig_manager.gpu.port import GpuError
-from mig_manager.planner.plan import CardPlan, Plan
+from mig_manager.planner.plan import CardPlan, Impact, Plan
 from mig_manager.planner.target import UNCHANGED, Difference, difference
 
 
@@ -25,9 +25,10 @@ def objection(plan: Plan, cards: Mapping[str, Card], targets: Targets, holders: 
         if error is not None:
             return error
     groups = {cards[u].reset_group for u, change in changes.items() if not change.becomes_current} - {""}
+    reboot = plan.impact is Impact.REBOOT_NODE
     held: dict[str, frozenset[Holder]] = {}
     for uuid, card in cards.items():
-        wiped = not changes[uuid].becomes_current or card.reset_group in groups
+        wiped = reboot or not changes[uuid].becomes_current or card.reset_group in groups
         held |= _held(card, changes[uuid], holders, wiped=wiped)
     if not held:
         return None

@@ -22,6 +22,7 @@ class Action(StrEnum):
     ENABLE = "enabling MIG on"
     DISABLE = "disabling MIG on"
     RESET = "resetting"
+    REBOOT = "rebooting the node for"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from mig_manager.geometry.state import Card, Holder
 from mig_manager.gpu.holders import HeldError
 from mig_manager.gpu.parts import Event
 from mig_manager.gpu.port import GpuError
+from mig_manager.gpu.reset import PendingError
 
 
 class Outcome(StrEnum):
@@ -26,10 +27,10 @@ class Outcome(StrEnum):
 class Result:
     """The outcome with its reason.
 
-    ``reason`` is one CamelCase word (InUse, Unplanned, GpuGone, ApplyFailed, RollbackFailed or a plan's own) and
-    ``message`` says it in one line; both are empty when all is well. ``holders`` are those that were in the way.
-    ``calls`` are the changing calls that succeeded, those of a rollback included; ``cards`` are the cards concerned
-    as they are now, as far as they could be read.
+    ``reason`` is one CamelCase word (InUse, Unplanned, GpuGone, ApplyFailed, RebootRequired, RebootDidNotHelp,
+    RollbackFailed or a plan's own) and ``message`` says it in one line; both are empty when all is well. ``holders`` are
+    those that were in the way. ``calls`` are the changing calls that succeeded, those of a rollback included; ``cards``
+    are the cards concerned as they are now, as far as they could be read.
     """
 
     outcome: Outcome
@@ -43,6 +44,14 @@ class Result:
     def ok(self) -> bool:
         """Whether the cards are as wanted."""
         return self.outcome in (Outcome.APPLIED, Outcome.NOTHING_TO_DO)
+
+
+def reason_of(errors: Sequence[GpuError]) -> str:
+    """What a change that failed with these errors is called: a mode that would not become current is a case apart."""
+    pending = next((error for error in errors if isinstance(error, PendingError)), None)
+    if pending is None:
+        return "ApplyFailed"
+    return "RebootRequired" if pending.means == "reset" else "RebootDidNotHelp"
 
 
 def holders_in(errors: Sequence[GpuError]) -> tuple[Holder, ...]:

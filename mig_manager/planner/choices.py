@@ -43,20 +43,26 @@ def choices(card: Card, index: int | None, entries: Entries, held: CardHolding, 
     mode = entries.mode(index)
     if index is None or mode is MigMode.UNMANAGED:
         # Reset for the sake of another card of its group, it is rebuilt as it was.
-        yield _wiped(Choice(index, target_of(card), reset=True), card, held) if reset else Choice(index)
+        rebuilt = reset and card.mig_capable
+        yield _wiped(Choice(index, target_of(card), reset=True), card, held) if rebuilt else Choice(index)
         return
     wanted = entries.wanted(card, index)
     if isinstance(wanted, LayoutError):
         return
-    on = mode is MigMode.ENABLED
-    if not reset and not entries.changes_mode(card, index) and card.mig_capable:
+    on, changes = mode is MigMode.ENABLED, entries.changes_mode(card, index)
+    if not reset and not changes and card.mig_capable:
         yield from _recut(card, index, wanted, held) if on else (Choice(index, CardTarget(card.uuid, mig=False)),)
     elif not card.mig_capable:
         yield Choice(index)  # MIG is to be off, and there is none
-    elif reset or card.mode_change is not ModeChange.RESET:
+    elif not changes or _becomes_current(card, reset=reset):
         slices, openness = _empty_card(card, wanted) if on else ((), 0)
         target = CardTarget(card.uuid, on, slices)
         yield _wiped(Choice(index, target, cost=(0, 0, 0, -openness), reset=reset), card, held)
+
+
+def _becomes_current(card: Card, *, reset: bool) -> bool:
+    """Whether another mode of the card becomes current, with or without a reset."""
+    return reset if card.mode_change is ModeChange.RESET else card.mode_change is not ModeChange.REBOOT
 
 
 def _recut(card: Card, index: int, wanted: tuple[Wanted, ...], held: CardHolding) -> Iterator[Choice]:

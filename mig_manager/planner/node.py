@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from mig_manager.geometry.cards import ModeChange
 from mig_manager.geometry.errors import LayoutError
@@ -23,25 +24,48 @@ def plan_node(cards: Sequence[Card], holders: Holders, layout: Layout, strategy:
     The plan evicts the fewest distinct holders, then destroys the fewest GPU instances, then the fewest compute
     instances, and leaves the most choices open. An infeasible layout yields a plan with a reason, on the node and on
     each card concerned, and without differences. ``strategy`` is the device plugin's, where it is to be considered.
+    The machine is rebooted only where it goes no other way; then nothing on any card stays.
     """
     cards = sorted(cards, key=lambda c: c.index)
     entries = Entries(layout, cards)
     problems = entries.problems()
     if problems:
         return _infeasible(cards, problems)
-    groups = _reset_groups(cards)
     held = number_holders(cards, holders)
-    chosen = cheapest([ways for group in groups for ways in _ways(group, entries, held)], entries.counted())
+    chosen, reboot = _choose(cards, entries, held), False
+    if chosen is None and any(card.mode_change is ModeChange.REBOOT for card in cards):
+        chosen, reboot = _choose(_rebooted(cards), entries, held), True
     if chosen is None:
         return _infeasible(cards, {"": entries.count_problem()})
-    ordered = [card for group in groups for card in group]
-    plans = [_card_plan(card, choice, holders) for card, choice in zip(ordered, chosen, strict=True)]
-    plans.sort(key=lambda p: p.card.index)
+    plans = [_card_plan(card, chosen[card.uuid], holders) for card in cards]
     reason = _strategy_problem(strategy, plans) if strategy else None
     if reason is not None:
         return _infeasible(cards, {"": reason})
-    leaving = tuple(sorted({holder for plan in plans for holder in plan.evict}))
-    return Plan(tuple(plans), _impact(plans), leaving)
+    # A reboot ends whatever uses a card, also one that the layout does not concern.
+    going = {h for who in holders.values() for h in who if not h.leaving} if reboot else set()
+    leaving = tuple(sorted(going.union(*(plan.evict for plan in plans))))
+    return Plan(tuple(plans), Impact.REBOOT_NODE if reboot else _impact(plans), leaving)
+
+
+def _choose(cards: Sequence[Card], entries: Entries, held: dict[str, CardHolding]) -> dict[str, Choice] | None:
+    """The cheapest choices, by card UUID. A card whose mode takes a reboot cannot change it here."""
+    groups = _reset_groups(cards)
+    chosen = cheapest([ways for group in groups for ways in _ways(group, entries, held)], entries.counted())
+    if chosen is None:
+        return None
+    return {card.uuid: choice for card, choice in zip((c for g in groups for c in g), chosen, strict=True)}
+
+
+def _rebooted(cards: Sequence[Card]) -> list[Card]:
+    """The cards as a reboot sees them: it is a reset of all of them together."""
+    return [
+        replace(
+            card,
+            reset_group="node",
+            mode_change=ModeChange.RESET if card.mode_change is ModeChange.REBOOT else card.mode_change,
+        )
+        for card in cards
+    ]
 
 
 def _reset_groups(cards: Sequence[Card]) -> list[list[Card]]:

@@ -33,9 +33,9 @@ class CardPlan:
     """What is planned for one card.
 
     ``target`` is ``None`` when the layout does not concern the card: then it stays untouched. ``entry`` is the index of
-    the layout's entry that won. ``reset`` says that the card (with its reset group) must be reset before the mode is
-    current. ``evict`` are the holders that must go; those already leaving are not among them. ``reason`` says why there
-    is no plan for this card.
+    the layout's entry that won. ``reset`` says that the card (with its reset group, or with the whole machine where the
+    plan takes a reboot) must be reset before the mode is current. ``evict`` are the holders that must go; those already
+    leaving are not among them. ``reason`` says why there is no plan for this card.
     """
 
     card: Card
@@ -65,6 +65,10 @@ class Plan:
     def changes(self) -> bool:
         """Whether there is anything to do."""
         return any(not c.difference.empty for c in self.cards)
+
+    def refused(self, reason: LayoutError) -> Plan:
+        """The plan that is not to be: nothing is changed, and why."""
+        return Plan(tuple(CardPlan(card.card) for card in self.cards), Impact.NONE, reason=reason)
 
     @property
     def destroyed(self) -> int:

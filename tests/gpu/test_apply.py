@@ -557,7 +557,7 @@ def test_reset_that_does_nothing(world: Make) -> None:
     """A reset that reports success and changes nothing is not taken for success."""
     w, plan, _ = group(world)
     result = w.apply(plan, means=w.means(reset=lambda _: None))
-    assert (Outcome.ROLLED_BACK, "enabling MIG on GPU 0: still pending; reboot the node") == (
+    assert (Outcome.ROLLED_BACK, "enabling MIG on GPU 0: the reset did not make it current") == (
         result.outcome,
         result.message,
     )

@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mig_manager.geometry.cards import ModeChange
+from mig_manager.geometry.errors import LayoutError
 from mig_manager.geometry.layout import GpuEntry, Layout, Match, MigMode
 from mig_manager.geometry.names import gigabytes
 from mig_manager.geometry.resolve import resolve
@@ -270,6 +272,70 @@ def test_a_count_avoids_the_group_that_would_be_reset() -> None:
     cards = [make_card(index=i, mig=i >= 2, group=f"board{i // 2}") for i in range(4)]
     plan = plan_node(cards, {}, Layout((entry("7g", count=1), GpuEntry(mig=MigMode.UNMANAGED))))
     assert ([1, 1, 0, 1], [False] * 4) == ([c.entry for c in plan.cards], [c.reset for c in plan.cards])
+
+
+def stuck(card: Card) -> Card:
+    """A card whose reset was refused: its mode changes by a reboot only."""
+    return replace(card, mode_change=ModeChange.REBOOT)
+
+
+def test_a_reboot_resets_every_card_and_ends_every_user() -> None:
+    """Where a mode goes no other way nothing on the machine stays, and what is to stay is built anew."""
+    cards = [
+        stuck(make_card(index=0, mig=False)),
+        with_slices(make_card("H100-SXM5-80GB", index=1), "3g@4", "1g@0"),
+        make_card("T4", index=2),
+    ]
+    holders = hold(cards[1], p="4") | {SliceKey(cards[2].uuid): frozenset({Holder("q"), Holder("r", leaving=True)})}
+    plan = plan_node(cards, holders, Layout((entry("7g", match=Match(indices=(0,))),)))
+    assert (Impact.REBOOT_NODE, (Holder("p"), Holder("q"))) == (plan.impact, plan.evict)
+    assert [True, True, False] == [c.reset for c in plan.cards]
+    assert [["7g.80gb@0"], ["1g.10gb@0", "3g.40gb@4"]] == [starts(plan, i) for i in range(2)]
+    assert plan.cards[2].target is None
+    assert cards == [c.card for c in plan.cards]
+
+
+def test_a_machine_is_not_rebooted_for_what_goes_without() -> None:
+    """A card that needs no change of mode, a count that another card can fill, a board that can be reset."""
+    asleep, awake = stuck(make_card(index=0, mig=False)), make_card(index=1)
+    for wish in (
+        Layout((entry("7g", match=Match(indices=(1,))),)),
+        Layout((entry("7g", count=1), GpuEntry(mig=MigMode.UNMANAGED))),
+        Layout((GpuEntry(match=Match(indices=(0,)), mig=MigMode.DISABLED), entry("7g"))),
+    ):
+        plan = plan_node([asleep, awake], {}, wish)
+        assert (True, Impact.NONE) == (plan.feasible, plan.impact)
+    board = [asleep, make_card(index=1, mig=False, group="board"), make_card(index=2, group="board")]
+    plan = plan_node(board, {}, Layout((entry("7g", match=Match(indices=(1,))),)))
+    assert (Impact.FREE_SLICES, [False, True, True]) == (plan.impact, [c.reset for c in plan.cards])
+
+
+def test_a_reset_of_the_board_does_not_change_a_mode_that_takes_a_reboot() -> None:
+    """The board is reset for another card; the mode of the stuck one still takes a reboot of everything."""
+    board = [
+        stuck(make_card(index=0, mig=False, group="board")),
+        make_card(index=1, mig=False, group="board"),
+        make_card(index=2),
+    ]
+    plan = plan_node(board, {}, layout("7g"))
+    assert (Impact.REBOOT_NODE, [True] * 3) == (plan.impact, [c.reset for c in plan.cards])
+
+
+def test_not_even_a_reboot_makes_counts_fit() -> None:
+    """What cannot be on any of the cards is refused as ever."""
+    card = stuck(make_card(mig=False))
+    plan = plan_node([card], {}, Layout((entry("7g", count=1), entry("3g", count=1))))
+    assert plan.reason is not None
+    assert not plan.changes
+
+
+def test_a_refused_plan_changes_nothing() -> None:
+    """Whoever refuses a plan gets one without differences, with the reason."""
+    plan = plan_node([make_card()], {}, layout("7g"))
+    reason = LayoutError("RebootRequired", "no", "yes")
+    refused = plan.refused(reason)
+    assert (True, False, False) == (plan.changes, refused.changes, refused.feasible)
+    assert (reason, Impact.NONE) == (refused.reason, refused.impact)
 
 
 def test_compute_instances_change_inside_a_kept_gpu_instance() -> None:

@@ -12,7 +12,7 @@ from mig_manager.agent.events import announce
 from mig_manager.agent.mailbox import News
 from mig_manager.agent.names import STATE
 from mig_manager.agent.reconciler import Ending, reconcile
-from mig_manager.agent.report import NOT_EXPOSED, write_status
+from mig_manager.agent.report import NOT_EXPOSED, NOT_THERE, write_status
 from mig_manager.agent.results import AT_ONCE_S, Done, Refuse, StepResult, Wait
 from mig_manager.gpu.journal import JournalError
 from mig_manager.gpu.port import GpuError
@@ -81,7 +81,7 @@ def state_of(ctx: Context, ending: Ending) -> str:
     if isinstance(ending.result, Done):
         return "ready"
     reason = getattr(ending.result, "reason", "")
-    if reason in NOT_EXPOSED:
+    if reason in NOT_EXPOSED + NOT_THERE:
         return "degraded"
     grant = ctx.draft.grant or ctx.status.grant
     if grant is not None and grant.result in ("Failed", "RolledBack"):

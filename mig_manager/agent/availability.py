@@ -53,6 +53,11 @@ def unavailable_anyway(node: Mapping[str, Any], cordon: Cordon, *, lacking: bool
     return lacking or cordon.others or not node_ready(node)
 
 
+def same_slices(one: CardTarget, other: CardTarget) -> bool:
+    """Whether two targets of a card promise the same, wherever it lies."""
+    return one.mig is other.mig and _kinds(one) == _kinds(other)
+
+
 def _lacking(card: Card, target: CardTarget) -> bool:
     now = target_of(card)
     return now.mig is not target.mig or bool(_kinds(target) - _kinds(now))

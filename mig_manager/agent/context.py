@@ -62,7 +62,11 @@ class PodResources(Protocol):
 
 @dataclass(frozen=True)
 class Ports:
-    """Everything outside. ``users`` finds the processes that use the cards; ``device_files`` makes device files."""
+    """Everything outside. ``users`` finds the processes that use the cards; ``device_files`` makes device files.
+
+    ``boot_id`` names the present boot of the machine, and ``reboot`` asks for the next one; it is ``None`` where nobody
+    configured how.
+    """
 
     cluster: Cluster
     gpus: Gpus
@@ -72,6 +76,8 @@ class Ports:
     users: FindUsers
     reset: Reset | None
     device_files: Callable[[], None]
+    boot_id: Callable[[], str]
+    reboot: Callable[[], None] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +224,11 @@ class Context:
         return on_node or self.record.intent is not None
 
     # -- what the node is like --
+
+    @cached_property
+    def boot_id(self) -> str:
+        """The boot of the machine on which this pass runs."""
+        return self.ports.boot_id()
 
     @property
     def lacking(self) -> bool:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from mig_manager.agent.context import Context
 from mig_manager.agent.live import LiveHolders
+from mig_manager.agent.reboot import reboot_for
 from mig_manager.gpu.apply import Means
 from mig_manager.gpu.holders import FindHolders
 
 
 def means_for(ctx: Context, holders: FindHolders | None = None) -> Means:
-    """Holders by all that shows them; the reset and the clock of the ports; back only if the grant says so."""
+    """Holders by all that shows them; the reset and the clock of the ports; back only if the grant says so.
+
+    A reboot is asked for only where the change takes one, and only when every pod has gone.
+    """
     grant = ctx.last_grant
     return Means(
         holders=holders or LiveHolders(ctx.ports, ctx.strategy, ctx.settings.clients, ctx.pods),
@@ -17,4 +21,6 @@ def means_for(ctx: Context, holders: FindHolders | None = None) -> Means:
         sleep=ctx.ports.clock.sleep,
         now=lambda: ctx.now.isoformat(timespec="seconds"),
         goes_back=grant is None or grant.rollback == "OnFailure",
+        reboot=reboot_for(ctx),
+        boot_id=ctx.boot_id,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from mig_manager.agent.context import Context, Verdict
-from mig_manager.agent.planning import impact_of
+from mig_manager.agent.planning import beyond
 from mig_manager.api.mignode import Grant
 from mig_manager.api.mignode_status import GrantStatus
 from mig_manager.planner.plan import Impact, Plan
@@ -86,10 +86,8 @@ def _not_as_granted(ctx: Context, grant: Grant, work: Plan) -> Verdict | None:
     """What the grant itself does not allow, or somebody who stepped in."""
     if ctx.uncordoned:
         return Verdict("Aborted", "Uncordoned", "somebody uncordoned the node while it was being drained")
-    limit = Impact(grant.max_impact)
-    if not impact_of(work).allowed_by(limit):
-        return Verdict("Aborted", "ImpactNotAllowed", f"it takes {impact_of(work)}, and maxImpact is {limit}")
-    return None
+    excess = beyond(ctx, work, Impact(grant.max_impact))
+    return Verdict("Aborted", "ImpactNotAllowed", excess) if excess else None
 
 
 def _timed_out(ctx: Context, grant: Grant, hold: GrantStatus) -> Verdict | None:

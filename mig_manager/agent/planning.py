@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mig_manager.agent.context import Context
+from mig_manager.agent.inventory import objection
+from mig_manager.agent.modes import as_known, no_reboot, why_reboot
 from mig_manager.api.migconfig import Strategy as WantedStrategy
 from mig_manager.geometry.layout import Layout
 from mig_manager.geometry.state import Holder, Holders, SliceKey
@@ -13,8 +15,14 @@ from mig_manager.planner.plan import CardPlan, Impact, Plan
 
 
 def plan_for(ctx: Context, layout: Layout, strategy: WantedStrategy) -> Plan:
-    """The cheapest way from the cards as they are, with those who use them, to the layout."""
-    return plan_node(ctx.cards, ctx.holding.holders, layout, ctx.strategy_of(strategy))
+    """The cheapest way from the cards as they are, with those who use them, to the layout.
+
+    Where that takes a reboot that cannot be, or the cards are not those that the wish was about, the plan says so
+    instead.
+    """
+    plan = plan_node(as_known(ctx), ctx.holding.holders, layout, ctx.strategy_of(strategy))
+    reason = objection(ctx, plan) or no_reboot(ctx, plan)
+    return plan if reason is None else plan.refused(reason)
 
 
 def plan_all(ctx: Context) -> None:
@@ -25,6 +33,14 @@ def plan_all(ctx: Context) -> None:
     layout = desired.layout if desired is not None else None
     ctx.draft.plan = plan_for(ctx, layout, desired.strategy) if desired is not None and layout is not None else None
     ctx.work = plan_for(ctx, grant.layout, grant.strategy) if grant is not None else None
+
+
+def beyond(ctx: Context, plan: Plan, limit: Impact) -> str:
+    """Why the plan does more than ``maxImpact`` allows; empty when it does not."""
+    if impact_of(plan).allowed_by(limit):
+        return ""
+    why = why_reboot(ctx, plan)
+    return f"it takes {impact_of(plan)}{f' ({why})' if why else ''}, and maxImpact is {limit}"
 
 
 def impact_of(plan: Plan) -> Impact:
@@ -46,6 +62,8 @@ def counts(plan: Plan) -> tuple[int, int]:
 def in_the_way(plan: Plan, holders: Holders) -> tuple[Holder, ...]:
     """Everybody who uses what the plan destroys, those included who are leaving."""
     found: set[Holder] = set()
+    if plan.impact is Impact.REBOOT_NODE:
+        return tuple(sorted(found.union(*holders.values())))
     for card in plan.cards:
         gone = set(_going(card))
         wiped = card.target is not None and (card.reset or not card.difference.becomes_current)

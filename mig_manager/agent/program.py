@@ -14,6 +14,7 @@ from mig_manager.agent.clients import load_clients
 from mig_manager.agent.context import Ports, Settings
 from mig_manager.agent.device_files import DeviceFiles
 from mig_manager.agent.mailbox import Mailbox
+from mig_manager.agent.reboot import RebootCommand, read_boot_id
 from mig_manager.agent.worker import Worker
 from mig_manager.gpu.holders import FindUsers, find_users
 from mig_manager.gpu.journal import Journal
@@ -53,24 +54,29 @@ class Options:
     driver_root: Path = Path("/")
     library: Path | None = None
     clients: Path | None = None
+    reboot_command: tuple[str, ...] = ()
     advertise_timeout_s: float = 300.0
     maintenance_leases: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Hardware:
-    """Who uses the cards, how they are reset, and how device files are made: of this machine, or of a simulated one."""
+    """Who uses the cards, how they are reset, and how device files are made: of this machine, or of a simulated one.
+
+    ``boot_id`` names the machine's present boot.
+    """
 
     users: FindUsers
     reset: Reset
     device_files: Callable[[], None]
+    boot_id: Callable[[], str]
 
 
 def real_hardware(options: Options, proc_root: Path) -> Hardware:
     """This machine's; tools below a driver root are run there, and ``proc_root`` shows the host's processes."""
     root = options.driver_root
     smi = ("nvidia-smi",) if root == Path("/") else ("chroot", str(root), "nvidia-smi")
-    return Hardware(find_users(ProcTree(proc_root)), NvidiaSmiReset(smi), DeviceFiles(root))
+    return Hardware(find_users(ProcTree(proc_root)), NvidiaSmiReset(smi), DeviceFiles(root), read_boot_id)
 
 
 def build(options: Options, cluster: Cluster, hardware: Hardware, closing: ExitStack) -> Worker:
@@ -92,6 +98,8 @@ def build(options: Options, cluster: Cluster, hardware: Hardware, closing: ExitS
         users=hardware.users,
         reset=hardware.reset,
         device_files=hardware.device_files,
+        boot_id=hardware.boot_id,
+        reboot=RebootCommand(options.reboot_command) if options.reboot_command else None,
     )
     agent = Agent(ports, settings)
     return Worker(agent, Mailbox(), lambda: HostLock(options.state_dir / LOCK), time.monotonic)

@@ -9,6 +9,8 @@ from mig_manager.agent.context import Context
 from mig_manager.agent.devices import counts as device_counts
 from mig_manager.agent.devices import devices_of
 from mig_manager.agent.exposure import exposed
+from mig_manager.agent.inventory import GPU_MISSING, INVENTORY_CHANGED
+from mig_manager.agent.modes import why_reboot
 from mig_manager.agent.outcome import shortened
 from mig_manager.agent.planning import counts, impact_of
 from mig_manager.agent.reconciler import Ending
@@ -17,12 +19,16 @@ from mig_manager.api.conditions import Condition, ConditionValue, carried_over
 from mig_manager.api.mignode_status import GpuStatus, MIGNodeStatus, Mode, PlanStatus, Summary
 from mig_manager.api.patch import merge_patch
 from mig_manager.geometry.state import Card, GpuInstance
+from mig_manager.gpu.port import GpuLostError, GpuNeedsResetError
 from mig_manager.kube.kinds import MIG_NODE
 from mig_manager.planner.plan import Plan
 from mig_manager.planner.strategy import Strategy
 
 NOT_EXPOSED = ("NotAdvertised", "ClientsDoNotTolerateTaint")
 """Reasons that mean: the slices are there, but nobody can have them."""
+
+NOT_THERE = (GPU_MISSING, INVENTORY_CHANGED, GpuLostError.reason, GpuNeedsResetError.reason)
+"""Reasons that mean: the hardware is not what it was."""
 
 _EVICTIONS_NAMED = 10
 _NAME_LIMIT = 256
@@ -55,7 +61,7 @@ def status_of(ctx: Context, ending: Ending) -> MIGNodeStatus:
         grant=ctx.draft.grant or before.grant,
         step=step,
         since=before.since if before.step == step and before.since else ctx.now,
-        boot_id=ctx.node.get("status", {}).get("nodeInfo", {}).get("bootID", before.boot_id),
+        boot_id=ctx.boot_id,
         conditions=_conditions(ctx, ending),
     )
     if not ctx.observed:
@@ -114,7 +120,9 @@ def _plan_status(ctx: Context) -> PlanStatus | None:
     if ctx.draft.plan is None:
         reason, _, text = desired.error.partition(": ")
         return PlanStatus(desired.hash, reason=reason or "UnknownProfile", message=shortened(text))
-    return plan_status(desired.hash, ctx.draft.plan)
+    plan = plan_status(desired.hash, ctx.draft.plan)
+    why = why_reboot(ctx, ctx.draft.plan)
+    return replace(plan, message=shortened(why)) if why else plan
 
 
 def plan_status(layout_hash: str, plan: Plan) -> PlanStatus:
@@ -144,7 +152,7 @@ def _conditions(ctx: Context, ending: Ending) -> tuple[Condition, ...]:
         degraded: tuple[ConditionValue, str, str] = ("True", grant.reason, grant.message)
     elif ctx.record.failed:
         degraded = ("True", "ChangeFailed", ctx.record.failed)
-    elif reason in NOT_EXPOSED:
+    elif reason in NOT_EXPOSED + NOT_THERE:
         degraded = ("True", reason, message)
     else:
         degraded = ("False", "AsExpected", "")

@@ -63,7 +63,7 @@ class GrantStatus:
 class PlanStatus:
     """What it takes to reach the desired layout; ``impact`` is ``None`` when ``reason`` says why it cannot be.
 
-    ``evict`` names at most ten of the ``evict_count`` pods.
+    ``evict`` names at most ten of the ``evict_count`` pods. With an impact, ``message`` says why it takes a reboot.
     """
 
     hash: str

@@ -24,6 +24,18 @@ Examples:
   mig-manager agent --node $(hostname)
   mig-manager agent --node n1 --sim box.sim --kubeconfig ~/.kube/config --state-dir ./n1
 """
+
+
+def _words(_: click.Context, __: click.Parameter, value: str) -> tuple[str, ...]:
+    """The words of a command line, quoted as in a shell."""
+    import shlex
+
+    try:
+        return tuple(shlex.split(value))
+    except ValueError as error:
+        raise click.BadParameter(f"{value}: {error}") from error
+
+
 _DIRECTORY = click.Path(path_type=Path, file_okay=False)
 _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 
@@ -73,6 +85,14 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 @click.option("--nvml", envvar="NVML_LIBRARY", type=click.Path(path_type=Path), help="The path of libnvidia-ml.so.1.")
 @click.option("--clients", envvar="GPU_CLIENTS", type=_FILE, help="A list of GPU clients instead of the shipped one.")
 @click.option(
+    "--reboot-command",
+    envvar="REBOOT_COMMAND",
+    metavar="COMMAND",
+    default="",
+    callback=_words,
+    help="How to reboot this host, where a change of MIG mode takes that and maxImpact allows it; without it, never.",
+)
+@click.option(
     "--advertise-timeout",
     "advertise_timeout_s",
     envvar="ADVERTISE_TIMEOUT",
@@ -101,6 +121,7 @@ def agent(
     proc_root: Path | None,
     nvml: Path | None,
     clients: Path | None,
+    reboot_command: tuple[str, ...],
     advertise_timeout_s: float,
     maintenance_leases: str,
     liveness_port: int | None,
@@ -122,6 +143,7 @@ def agent(
         driver_root,
         nvml,
         clients,
+        reboot_command,
         advertise_timeout_s,
         maintenance_leases,
     )
@@ -131,7 +153,7 @@ def agent(
     with open_machine(simulated, proc_root) as machine:
         from mig_manager.agent.program import Hardware
 
-        hardware = Hardware(machine.find_users, machine.reset, _no_files)
+        hardware = Hardware(machine.find_users, machine.reset, _no_files, machine.boot_id)
         _run(options, hardware, kubeconfig, liveness_port)
 
 

@@ -70,6 +70,7 @@ class OpenMachine:
     find_users: FindUsers
     reset: Reset
     state_dir: Path
+    boot_id: Callable[[], str]
 
     @property
     def find_holders(self) -> FindHolders:
@@ -129,9 +130,10 @@ def open_machine(simulated: str, proc_root: Path | None = None) -> Iterator[Open
     from mig_manager.gpu.reset import NvidiaSmiReset
 
     if not simulated:
+        from mig_manager.agent.reboot import read_boot_id
         from mig_manager.gpu.journal import DEFAULT_PATH
 
-        yield OpenMachine(NvmlGpus(), process_users, NvidiaSmiReset(), DEFAULT_PATH.parent)
+        yield OpenMachine(NvmlGpus(), process_users, NvidiaSmiReset(), DEFAULT_PATH.parent, read_boot_id)
         return
     from mig_manager.cli.simulated import SimulatedProcesses
     from mig_manager.gpu.holders import find_users
@@ -144,16 +146,17 @@ def open_machine(simulated: str, proc_root: Path | None = None) -> Iterator[Open
         yield OpenMachine(
             NvmlGpus(),
             find_users(SimulatedProcesses(machine, proc_root)),
-            _simulated_reset(machine),
+            simulated_reset(machine),
             Path(f"{simulated}.journal"),
+            lambda: machine.read().boot_id,
         )
 
 
-def _simulated_reset(machine: Machine) -> Reset:
+def simulated_reset(machine: Machine) -> Reset:
     """What nvidia-smi --gpu-reset would do."""
     from collections.abc import Sequence
 
-    from mig_manager.gpu.port import GpuError
+    from mig_manager.gpu.translate import translated
     from mig_manager.sim.model.state import MachineError
 
     def reset(cards: Sequence[Card]) -> None:
@@ -164,7 +167,7 @@ def _simulated_reset(machine: Machine) -> Reset:
             try:
                 done.update(machine.reset(card.uuid))
             except MachineError as error:
-                raise GpuError(f"resetting {card.label}", str(error), 0) from error
+                raise translated(f"resetting {card.label}", error.code) from error
 
     return reset
 

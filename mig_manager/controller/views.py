@@ -78,7 +78,8 @@ class View:
             return Obstacle(plan.reason or "NotFeasible", plan.message or "there is no plan for this node")
         limit = config.disruption.max_impact
         if RANKS[plan.impact] > RANKS[limit]:
-            return Obstacle(IMPACT, f"it takes {plan.impact}, and maxImpact is {limit}")
+            why = f" ({plan.message})" if plan.message else ""
+            return Obstacle(IMPACT, f"it takes {plan.impact}{why}, and maxImpact is {limit}")
         return None
 
     def resting(self, now: datetime) -> bool:

@@ -28,9 +28,9 @@ class Result:
     """The outcome with its reason.
 
     ``reason`` is one CamelCase word (InUse, Unplanned, GpuGone, ApplyFailed, RebootRequired, RebootDidNotHelp,
-    RollbackFailed or a plan's own) and ``message`` says it in one line; both are empty when all is well. ``holders`` are
-    those that were in the way. ``calls`` are the changing calls that succeeded, those of a rollback included; ``cards``
-    are the cards concerned as they are now, as far as they could be read.
+    RollbackFailed or a plan's own) and ``message`` says it in one line; both are empty when all is well. ``holders``
+    are those that were in the way. ``calls`` are the changing calls that succeeded, those of a rollback included;
+    ``cards`` are the cards concerned as they are now, as far as they could be read.
     """
 
     outcome: Outcome

@@ -62,7 +62,7 @@ def test_granted_layout_that_does_not_fit_any_more(world: Make) -> None:
     w.grant()
     w.machine.remove_card(1)
     ending = w.run_pass()
-    assert "take_up: IndexOutOfRange" == said(ending)
+    assert "take_up: GpuMissing" == said(ending)
     assert isinstance(ending.result, Refuse)
     assert {} == w.grant_status
     w.assert_clean()
@@ -117,7 +117,7 @@ def test_new_grant_is_what_a_repair_against_a_pod_needs(world: Make) -> None:
 
 
 def test_card_that_is_taken_out_while_draining(world: Make) -> None:
-    """The granted layout does not fit any more: nobody else is evicted, the node is given back and the reason said."""
+    """The granted layout means other cards now: nobody else is evicted, the node is given back and the reason said."""
     w = world(A100, A100, cut=CUT)
     w.want(layout(on(0, "1g*3", "3g"), on(1, "7g")))
     w.run_pass()
@@ -126,9 +126,9 @@ def test_card_that_is_taken_out_while_draining(world: Make) -> None:
     w.budget({"app": "guarded"})
     advance(w, "drain")
     w.machine.remove_card(1)
-    assert "stand_down: IndexOutOfRange" == w.settle(1)[-1]
+    assert "stand_down: GpuMissing" == w.settle(1)[-1]
     state = w.grant_status
-    assert ("Released", "Aborted", "IndexOutOfRange") == (state["state"], state["result"], state["reason"])
+    assert ("Released", "Aborted", "GpuMissing") == (state["state"], state["result"], state["reason"])
     assert [] == w.deleted
     w.assert_clean()
 

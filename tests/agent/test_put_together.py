@@ -20,6 +20,7 @@ from mig_manager.agent.clients import ClientsError
 from mig_manager.agent.mailbox import Mailbox
 from mig_manager.agent.pods import Pod
 from mig_manager.agent.program import Hardware, Options, SystemClock, build, real_hardware
+from mig_manager.agent.reboot import read_boot_id
 from mig_manager.agent.results import Done
 from mig_manager.agent.strategy import strategy_for
 from mig_manager.agent.worker import Worker
@@ -65,7 +66,7 @@ def test_built_agent_works_on_what_it_was_told(world: Make, tmp_path: Path) -> N
             locked.append(str(error.value))
             worker.stop()
 
-    hardware = Hardware(process_users, w.reset, lambda: None)
+    hardware = Hardware(process_users, w.reset, lambda: None, read_boot_id)
     with installed(w.machine), ExitStack() as closing:
         worker = build(options(tmp_path), MemoryCluster(w.store, AGENT, after=after), hardware, closing)
         worker.run()
@@ -83,7 +84,7 @@ def test_bad_list_of_clients_is_found_at_the_start(world: Make, tmp_path: Path) 
     path = tmp_path / "clients.yaml"
     path.write_text("- {name: a, labels: {}}")
     w = world(A100)
-    hardware = Hardware(process_users, w.reset, lambda: None)
+    hardware = Hardware(process_users, w.reset, lambda: None, read_boot_id)
     with ExitStack() as closing, pytest.raises(ClientsError, match=r"clients\.yaml: a has no labels"):
         build(options(tmp_path, clients=path), w.admin, hardware, closing)
     assert not (tmp_path / "state").exists()

@@ -25,13 +25,13 @@ from mig_manager.agent.names import CORDONED, KEPT, PAUSED, PAUSED_WORD
 from mig_manager.agent.reconciler import Ending, Step
 from mig_manager.agent.results import StepResult
 from mig_manager.api.layout import layout_hash, layout_to_dict
+from mig_manager.cli.machines import simulated_reset
 from mig_manager.geometry.layout import GpuEntry, Layout, Match, MigMode, SliceRequest
 from mig_manager.geometry.names import SliceName
 from mig_manager.geometry.state import Card
 from mig_manager.gpu.holders import find_users
 from mig_manager.gpu.journal import Journal, Record
 from mig_manager.gpu.nvml import NvmlGpus
-from mig_manager.gpu.port import GpuError
 from mig_manager.gpu.proc import ProcTree
 from mig_manager.kube.errors import ClusterError
 from mig_manager.kube.kinds import LEASE, MIG_NODE, NODE, POD, POD_DISRUPTION_BUDGET
@@ -42,7 +42,6 @@ from mig_manager.sim.model.capabilities import mig_minors
 from mig_manager.sim.model.hardware import mig_uuid
 from mig_manager.sim.model.lookup import profile_of
 from mig_manager.sim.model.machine import Machine
-from mig_manager.sim.model.state import MachineError
 from mig_manager.sim.node.plugin_devices import Enumeration, PluginCrash, Strategy, enumerate_devices
 from mig_manager.sim.node.processes import device_files
 from mig_manager.sim.nvml import installed
@@ -309,6 +308,10 @@ class World:
         self.plugin_tolerates = plugin_tolerates
         self.gated = gated
         self.deleted: list[str] = []
+        self.reset_lies = False
+        self.can_reboot = True
+        self.reboot_command: Callable[[Process], None] = self.power_cycle
+        self.reboots = 0
         self.persons_cordon = False
         self.process = Process()
         self.agent_memory = Memory()
@@ -666,15 +669,20 @@ class World:
         self.persons_cordon = False
         self.create_node()
 
-    def reset(self, cards: Sequence[Card]) -> None:
+    def reset(self, cards: Sequence[Card], process: Process | None = None) -> None:
         """What nvidia-smi -r does."""
-        done: set[str] = set()
-        for card in cards:
-            if card.uuid not in done:
-                try:
-                    done.update(self.machine.reset(card.uuid))
-                except MachineError as error:
-                    raise GpuError(f"resetting {card.label}", str(error), 0) from error
+        process = process or self.process
+        process.point("reset")
+        if not self.reset_lies:
+            simulated_reset(self.machine)(cards)
+        process.point("reset done")
+
+    def power_cycle(self, process: Process) -> None:
+        """What the command that reboots the node does: whatever runs on it is dead afterwards."""
+        process.point("reboot")
+        self.reboots += 1
+        self.reboot()
+        raise KilledError
 
     # -- agents --
 
@@ -702,8 +710,10 @@ class World:
                 journal=SpiedJournal(self.path, process),
                 clock=self.clock,
                 users=find_users(ProcTree(self.proc.root)),
-                reset=self.reset,
+                reset=lambda cards: self.reset(cards, process),
                 device_files=lambda: process.point("device files"),
+                boot_id=lambda: self.machine.read().boot_id,
+                reboot=(lambda: self.reboot_command(process)) if self.can_reboot else None,
             )
             defaults = Settings(NODE_NAME, CLIENTS, "controller", "mig-manager")
             yield Agent(ports, Settings(**{**_fields(defaults), **settings}), self.agent_memory)

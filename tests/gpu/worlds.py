@@ -10,6 +10,7 @@ from typing import Any
 
 import pynvml
 
+from mig_manager.cli.machines import simulated_reset
 from mig_manager.geometry.layout import GpuEntry, Layout, Match, MigMode, SliceRequest
 from mig_manager.geometry.names import SliceName
 from mig_manager.geometry.state import Card
@@ -18,13 +19,11 @@ from mig_manager.gpu.holders import process_holders
 from mig_manager.gpu.journal import Journal
 from mig_manager.gpu.nvml import NvmlGpus
 from mig_manager.gpu.parts import Event
-from mig_manager.gpu.port import GpuError
 from mig_manager.gpu.reset import Reset
 from mig_manager.gpu.result import Result
 from mig_manager.planner.node import plan_node
 from mig_manager.planner.plan import Plan
 from mig_manager.sim.model.machine import Machine
-from mig_manager.sim.model.state import MachineError
 from mig_manager.sim.nvml import installed
 
 A100, H100, SXM = "A100-PCIE-80GB", "H100-PCIE-80GB", "A100-SXM4-80GB"
@@ -114,11 +113,7 @@ class World:
 
     def reset(self, cards: Sequence[Card]) -> None:
         """Reset cards as nvidia-smi would."""
-        for card in cards:
-            try:
-                self.machine.reset(card.uuid)
-            except MachineError as error:
-                raise GpuError(f"resetting {card.label}", str(error), 0) from error
+        simulated_reset(self.machine)(cards)
 
     def cards(self) -> tuple[Card, ...]:
         """All cards as they are."""

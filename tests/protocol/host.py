@@ -98,6 +98,8 @@ class Host:
                 users=process_users,
                 reset=None,
                 device_files=lambda: self.actor.point("device files"),
+                boot_id=lambda: self.machine.read().boot_id,
+                reboot=None,
             ),
             Settings(self.name, _clients(), LEASE_NAME, NAMESPACE),
             Memory(),

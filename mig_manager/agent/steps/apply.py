@@ -9,9 +9,10 @@ from mig_manager.agent.live import LiveHolders, pods_on, read_cards
 from mig_manager.agent.means import means_for
 from mig_manager.agent.planning import plan_all
 from mig_manager.agent.results import CONTINUE, SOON_S, StepResult, Wait
-from mig_manager.agent.steps.finish_begun import verdict_of
+from mig_manager.agent.steps.finish_begun import rebooting, verdict_of
 from mig_manager.agent.steps.stand_down import stand_down_with
 from mig_manager.gpu.apply import apply as apply_plan
+from mig_manager.gpu.reset import RebootingError
 from mig_manager.kube.kinds import NODE
 
 
@@ -24,20 +25,23 @@ def apply(ctx: Context) -> StepResult:
 
     The last look is in the same breath as the first destroy: still this Node, still unschedulable, clients gone; and
     right before each destroy nobody holds what goes. A crash at any instruction leaves the record, and the next pass
-    begins with it (``finish_begun``).
+    begins with it (``finish_begun``). So does a reboot, where the change takes one: the pass ends with the record open.
     """
     if ctx.order is None or not ctx.order.changes:
         return CONTINUE
     holders = LiveHolders(ctx.ports, ctx.strategy, ctx.settings.clients, ctx.pods)
     hold = ctx.hold
-    result = apply_plan(
-        ctx.ports.gpus,
-        ctx.order,
-        ctx.ports.journal,
-        means_for(ctx, holders),
-        intent_id=str(hold.id if hold else 0),
-        last_look=lambda: last_look(ctx, holders),
-    )
+    try:
+        result = apply_plan(
+            ctx.ports.gpus,
+            ctx.order,
+            ctx.ports.journal,
+            means_for(ctx, holders),
+            intent_id=str(hold.id if hold else 0),
+            last_look=lambda: last_look(ctx, holders),
+        )
+    except RebootingError:
+        return rebooting(ctx)
     ctx.record = ctx.ports.journal.read()
     ctx.draft.changes += result.calls
     read_cards(ctx)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from mig_manager.agent import acts, labels
 from mig_manager.agent.context import Context
 from mig_manager.agent.exposure import wanted_labels, why_not
+from mig_manager.agent.inventory import gone
 from mig_manager.agent.outcome import applied
-from mig_manager.agent.results import SOON_S, Done, StepResult, Wait
+from mig_manager.agent.results import SOON_S, Done, Refuse, StepResult, Wait
 
 
 def release(ctx: Context) -> StepResult:
@@ -27,7 +28,10 @@ def release(ctx: Context) -> StepResult:
     ctx.draft.grant = applied(grant.id)
     if degraded:
         return Wait(why_not(ctx), SOON_S, degraded)
-    return Done() if _as_desired(ctx) else Wait("WaitingForGrant", SOON_S, "another layout is wanted by now")
+    if not _as_desired(ctx):
+        return Wait("WaitingForGrant", SOON_S, "another layout is wanted by now")
+    lost = gone(ctx)
+    return Done() if lost is None else Refuse(lost.reason, str(lost))
 
 
 def _as_desired(ctx: Context) -> bool:

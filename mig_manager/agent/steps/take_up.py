@@ -7,8 +7,9 @@ from typing import Any
 from mig_manager.agent import acts
 from mig_manager.agent.context import Context
 from mig_manager.agent.exposure import missing, why_not
+from mig_manager.agent.inventory import gone
 from mig_manager.agent.outcome import shortened
-from mig_manager.agent.planning import impact_of, in_the_way
+from mig_manager.agent.planning import beyond, in_the_way
 from mig_manager.agent.preflight import others_elsewhere, others_here
 from mig_manager.agent.results import AT_ONCE_S, CONTINUE, Done, Refuse, StepResult, Wait
 from mig_manager.agent.steps.observe import use_mignode
@@ -76,13 +77,15 @@ def _idle(ctx: Context) -> StepResult:
     if why:
         acts.nudge_plugin(ctx)
         return Wait(why_not(ctx), IDLE_RETRY_S, why)
-    return Done()
+    lost = gone(ctx)
+    return Done() if lost is None else Refuse(lost.reason, str(lost))
 
 
 def _obstacle(ctx: Context, grant: Grant, work: Plan) -> StepResult | None:
     """Why this grant cannot be taken up now. An infeasible plan changes nothing, and does not come here."""
-    if not impact_of(work).allowed_by(Impact(grant.max_impact)):
-        return Refuse("ImpactNotAllowed", f"it takes {impact_of(work)}, and maxImpact is {grant.max_impact}")
+    excess = beyond(ctx, work, Impact(grant.max_impact))
+    if excess:
+        return Refuse("ImpactNotAllowed", excess)
     others = others_here(ctx, work)
     if others is not None:
         return others
@@ -113,6 +116,8 @@ def _claim(ctx: Context, grant: Grant) -> StepResult:
             return Wait(status.reason or "Waiting", min(wait, IDLE_RETRY_S), status.message)
         if ctx.work is not None and in_the_way(ctx.work, ctx.holding.holders):
             return Wait("InUse", IDLE_RETRY_S, "a repair evicts nobody; it needs a new grant")
+        if ctx.work is not None and ctx.work.impact is Impact.REBOOT_NODE:
+            return Wait("RebootRequired", IDLE_RETRY_S, "a repair does not reboot the node; it needs a new grant")
     return _write(ctx, grant, "Repairing")
 
 

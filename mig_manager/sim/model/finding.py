@@ -87,4 +87,4 @@ def explained(doing: str) -> Iterator[None]:
     try:
         yield
     except NvmlFault as fault:
-        raise MachineError(f"{doing}: {error_text(fault.code).lower()}") from fault
+        raise MachineError(f"{doing}: {error_text(fault.code).lower()}", code=fault.code) from fault

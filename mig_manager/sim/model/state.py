@@ -19,11 +19,15 @@ ClientKind = Literal["compute", "graphics", "mps"]
 
 
 class MachineError(Exception):
-    """Something about the simulated machine that cannot be done: what is wrong and what to do instead."""
+    """Something about the simulated machine that cannot be done: what is wrong and what to do instead.
 
-    def __init__(self, problem: str, hint: str = "") -> None:
+    ``code`` is what the driver answered, where it was asked.
+    """
+
+    def __init__(self, problem: str, hint: str = "", code: int = 0) -> None:
         self.problem = problem
         self.hint = hint
+        self.code = code
         super().__init__(f"{problem}; {hint}" if hint else problem)
 
 

@@ -1,0 +1,69 @@
+"""What was learnt about MIG modes on this boot: which change only by a reboot, and which not even so.
+
+NVML does not say that a card cannot be reset. It is found out by trying, once per boot, and kept in the journal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from mig_manager.agent.context import Context
+from mig_manager.geometry.cards import ModeChange
+from mig_manager.geometry.errors import LayoutError
+from mig_manager.geometry.state import Card
+from mig_manager.gpu.journal import Stuck
+from mig_manager.planner.plan import Impact, Plan
+
+
+def as_known(ctx: Context) -> Sequence[Card]:
+    """The cards of this pass, with what was learnt about them on this boot."""
+    stuck = _stuck(ctx)
+    if stuck is None:
+        return ctx.cards
+    return [replace(card, mode_change=ModeChange.REBOOT) if card.uuid in stuck.cards else card for card in ctx.cards]
+
+
+def why_reboot(ctx: Context, plan: Plan) -> str:
+    """Why the plan takes a reboot, for people; empty when it takes none."""
+    stuck = _stuck(ctx)
+    if plan.impact is not Impact.REBOOT_NODE or stuck is None:
+        return ""
+    said = sorted({stuck.cards[card.uuid] for card in _changing(plan)})
+    return f"changing the MIG mode of {_labels(plan)} takes a reboot of the node: {'; '.join(said)}"
+
+
+def no_reboot(ctx: Context, plan: Plan) -> LayoutError | None:
+    """Why the reboot that the plan takes cannot be: it was in vain already, or nobody configured how."""
+    stuck = _stuck(ctx)
+    if plan.impact is not Impact.REBOOT_NODE or stuck is None:
+        return None
+    why = why_reboot(ctx, plan)
+    if stuck.means == "reboot":
+        problem = why.replace("takes a reboot of the node", "did not work by a reboot either")
+        hint = "look at the driver's messages on the node (dmesg); it is tried again after another reboot"
+        return LayoutError("RebootDidNotHelp", problem, hint)
+    if ctx.ports.reboot is None:
+        by_hand = " && ".join(
+            f"nvidia-smi -i {card.uuid} -mig {int(bool(target.mig))}"
+            for card, target in ((p.card, p.target) for p in plan.cards)
+            if target is not None and card in _changing(plan)
+        )
+        hint = f"give the agents a --reboot-command and allow maxImpact: RebootNode, or by hand: {by_hand} && reboot"
+        return LayoutError("RebootRequired", why, hint)
+    return None
+
+
+def _stuck(ctx: Context) -> Stuck | None:
+    """What was learnt, if it was on this boot."""
+    stuck = ctx.record.stuck
+    return stuck if stuck is not None and stuck.boot_id == ctx.boot_id else None
+
+
+def _changing(plan: Plan) -> list[Card]:
+    """The cards because of which the plan takes a reboot."""
+    return [p.card for p in plan.cards if p.card.mode_change is ModeChange.REBOOT and not p.difference.becomes_current]
+
+
+def _labels(plan: Plan) -> str:
+    return ", ".join(card.label for card in _changing(plan))

@@ -184,20 +184,6 @@ def test_everything_on_the_machine_comes_back(world: Make) -> None:
     assert 1 == w.reboots
 
 
-def test_every_pod_leaves_before_a_reboot(world: Make) -> None:
-    """Also one that uses no GPU, and nothing happens while one may not go."""
-    w = learnt(world)
-    plain_pod(w, "plain", {"app": "guarded"})
-    w.budget({"app": "guarded"})
-    w.clock.sleep(60)
-    w.grant(maxImpact=LIMIT)
-    assert "drain: EvictionBlocked" == w.settle(3)[-1]
-    assert 0 == w.reboots
-    w.admin.patch(POD, "plain", {"metadata": {"labels": {"app": None}}}, "default")
-    assert "release: Done" == live(w)[-1]
-    assert (["default/plain"], 1) == (w.deleted, w.reboots)
-
-
 def test_process_on_a_card_that_the_layout_does_not_concern_keeps_the_node_up(world: Make) -> None:
     """A reboot would end it, so it is named, and the node not even cordoned."""
     w = learnt(world, A100, T4)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import shlex
 import shutil
+import signal
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -98,6 +100,17 @@ def test_maintenance_leases_can_be_respected(overlay: Path) -> None:
     environment = pod["containers"][0]["env"]
     assert {"name": "MAINTENANCE_LEASES", "value": "medik8s-leases"} in environment
     assert {"name": "NVIDIA_DRIVER_ROOT", "value": "/host/run/nvidia/driver"} in environment
+
+
+def test_reboot_can_be_added(overlay: Path) -> None:
+    """The component gives the agents a command, which the shell in the image understands, and no other right."""
+    before = agent_of(overlay)["containers"][0]
+    after = extended(overlay, "components", components_with("reboot"))["containers"][0]
+    (added,) = (v for v in after["env"] if v not in before["env"])
+    assert {"name": "REBOOT_COMMAND", "value": "sh -c 'kill -39 1'"} == added
+    assert before["securityContext"] == after["securityContext"]
+    assert ["sh", "-c", "kill -39 1"] == shlex.split(added["value"])
+    assert signal.SIGRTMIN + 5 == 39
 
 
 def test_pool_is_valid(tmp_path: Path) -> None:

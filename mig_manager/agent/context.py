@@ -132,12 +132,16 @@ class Verdict:
 
 @dataclass
 class Draft:
-    """What this pass has to report; see ``mig_manager.agent.status``."""
+    """What this pass has to report; see ``mig_manager.agent.report``.
+
+    ``remarks`` are reason and message of Events about what went wrong and did not matter so much.
+    """
 
     grant: GrantStatus | None = None
     plan: Plan | None = None
     degraded: str = ""
     changes: list[Change] = field(default_factory=list)
+    remarks: list[tuple[str, str]] = field(default_factory=list)
 
 
 @dataclass

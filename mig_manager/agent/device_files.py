@@ -1,24 +1,28 @@
-"""Device files for new slices: the capability nodes that containers need, and the CDI spec that names them.
+"""Device files for new slices: the capability nodes that containers need, and the CDI specs that name them.
 
 The driver makes ``/proc/driver/nvidia/capabilities/gpu<N>/mig/gi<G>[/ci<C>]/access`` for every instance; the device
 node that belongs to it is made by ``nvidia-modprobe -f <that file>`` (NVIDIA MIG User Guide, "Device Nodes and
-Capabilities"). A CDI spec is written anew by ``nvidia-ctk cdi generate`` (NVIDIA Container Toolkit). Both are the
-driver root's own tools; where one is missing there is nothing to refresh with it.
+Capabilities"), and where that is missing by nvidia-smi, which makes what it needs when it runs as root. A CDI spec is
+written anew by ``nvidia-ctk cdi generate`` (NVIDIA Container Toolkit). They are the driver root's own tools; where one
+is missing there is nothing to refresh with it.
 """
 
 from __future__ import annotations
 
-import logging
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-_log = logging.getLogger(__name__)
-
 CAPABILITIES = "proc/driver/nvidia/capabilities"
-CDI_SPEC = "/var/run/cdi/nvidia.yaml"
+CDI_SPECS = ("/etc/cdi/nvidia.yaml", "/var/run/cdi/nvidia.yaml")
+"""Where the toolkit's documentation puts the spec, and where its nvidia-cdi-refresh service does."""
+
 _DIRECTORIES = ("usr/bin", "usr/sbin", "usr/local/nvidia/toolkit", "bin", "sbin")
 TIMEOUT_S = 60.0
+
+
+class DeviceFilesError(Exception):
+    """Some tools failed; the message names each with its own words."""
 
 
 class DeviceFiles:
@@ -28,24 +32,38 @@ class DeviceFiles:
         self.root = root
 
     def __call__(self) -> None:
-        """Make what is missing. A tool that fails is logged: whether pods work is seen by what the kubelet offers."""
-        modprobe = self._tool("nvidia-modprobe")
+        """Make what is missing, as far as possible; DeviceFilesError in the end when a tool failed."""
+        problems = [problem for command in self._commands() if (problem := self._run(command))]
+        if problems:
+            raise DeviceFilesError("; ".join(problems))
+
+    def _commands(self) -> list[list[str]]:
+        found: list[list[str]] = []
+        modprobe, smi = self._tool("nvidia-modprobe"), self._tool("nvidia-smi")
         if modprobe is not None:
-            for access in sorted((self.root / CAPABILITIES).glob("gpu*/mig/**/access")):
-                self._run([modprobe, "-f", f"/{access.relative_to(self.root)}"])
+            accesses = sorted((self.root / CAPABILITIES).glob("gpu*/mig/**/access"))
+            found += [[modprobe, "-f", f"/{access.relative_to(self.root)}"] for access in accesses]
+        elif smi is not None:
+            found.append([smi, "-L"])
         toolkit = self._tool("nvidia-ctk")
-        if toolkit is not None and (self.root / CDI_SPEC.lstrip("/")).exists():
-            self._run([toolkit, "cdi", "generate", f"--output={CDI_SPEC}"])
+        if toolkit is not None:
+            specs = [spec for spec in CDI_SPECS if (self.root / spec.lstrip("/")).exists()]
+            found += [[toolkit, "cdi", "generate", f"--output={spec}"] for spec in specs]
+        return found
 
     def _tool(self, name: str) -> str | None:
         return next((f"/{d}/{name}" for d in _DIRECTORIES if (self.root / d / name).exists()), None)
 
-    def _run(self, command: Sequence[str]) -> None:
+    def _run(self, command: Sequence[str]) -> str:
+        """Run it; what went wrong, empty when nothing did."""
         full = list(command) if self.root == Path("/") else ["chroot", str(self.root), *command]
         try:
-            done = subprocess.run(full, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)  # noqa: S603 - the tools named here
+            done = subprocess.run(  # noqa: S603 - the tools named here
+                full, capture_output=True, text=True, errors="replace", timeout=TIMEOUT_S, check=False
+            )
         except (OSError, subprocess.TimeoutExpired) as error:
-            _log.warning("running %s: %s", command[0], error)
-            return
+            return f"running {command[0]}: {error}"
         if done.returncode:
-            _log.warning("running %s: exit code %d: %s", command[0], done.returncode, done.stderr.strip())
+            said = " ".join((done.stderr + done.stdout).split()) or "it said nothing"
+            return f"running {command[0]}: exit code {done.returncode}: {said}"
+        return ""

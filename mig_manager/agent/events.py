@@ -10,6 +10,7 @@ import logging
 from collections.abc import Iterator
 
 from mig_manager.agent.context import Context
+from mig_manager.agent.outcome import shortened
 from mig_manager.api.mignode_status import GrantStatus, MIGNodeStatus
 from mig_manager.kube.errors import ClusterError
 from mig_manager.kube.events import EventType, post
@@ -35,7 +36,8 @@ _QUIET = frozenset(
 
 def announce(ctx: Context, before: MIGNodeStatus, after: MIGNodeStatus) -> None:
     """Log and post what has changed."""
-    for event_type, reason, message in transitions(before, after):
+    remarks = [(EventType.WARNING, reason, shortened(message)) for reason, message in ctx.draft.remarks]
+    for event_type, reason, message in [*transitions(before, after), *remarks]:
         _log.info("%s: %s", reason, message, extra={"node": ctx.settings.node, "reason": reason})
         for regarding in filter(None, (ctx.node, ctx.raw_mignode)):
             try:

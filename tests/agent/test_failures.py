@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mig_manager.kube.kinds import MIG_NODE
+from mig_manager.kube.kinds import EVENT, MIG_NODE
 from mig_manager.sim.model.codes import NvmlCode
 from tests.agent.moments import ready_message
 from tests.agent.test_life import CREATE, TARGET, Make, granted
@@ -115,6 +115,16 @@ def test_card_that_is_lost_in_mid_change(world: Make) -> None:
     assert w.journal.intent is not None
     w.machine.clear_faults()
     assert "release: Done" == w.settle()[-1]
+
+
+def test_tools_that_fail_are_no_failure(world: Make) -> None:
+    """Device files that could not be made are said in an Event, and the node is let go as far as pods are concerned."""
+    w = granted(world)
+    w.tools_fail = True
+    assert "release: Done" == w.settle()[-1]
+    events = [e for e in w.admin.list(EVENT).items if e["reason"] == "DeviceFilesFailed"]
+    assert {"running nvidia-modprobe: exit code 1: no"} == {e["message"] for e in events}
+    assert {"Warning"} == {e["type"] for e in events}
 
 
 def test_layout_that_failed_and_another_wish(world: Make) -> None:

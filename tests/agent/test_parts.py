@@ -24,7 +24,7 @@ from mig_manager.agent.clients import (
     wanted_pause,
 )
 from mig_manager.agent.context import Memory
-from mig_manager.agent.device_files import DeviceFiles
+from mig_manager.agent.device_files import DeviceFiles, DeviceFilesError
 from mig_manager.agent.devices import Device, allocatable_counts, key_of, listed, offered
 from mig_manager.agent.holding import holding
 from mig_manager.agent.identity import cordon_of
@@ -411,7 +411,7 @@ def tool(root: Path, name: str, text: str) -> None:
 
 
 def test_device_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every capability is made known to nvidia-modprobe, and a CDI spec that is there is written anew."""
+    """Every capability is made known to nvidia-modprobe, and the CDI specs that are there are written anew."""
     ran: list[list[str]] = []
     for access in ("gi1/access", "gi1/ci0/access"):
         path = tmp_path / "proc/driver/nvidia/capabilities/gpu0/mig" / access
@@ -419,8 +419,8 @@ def test_device_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         path.write_text("")
     (tmp_path / "var/run/cdi").mkdir(parents=True)
     (tmp_path / "var/run/cdi/nvidia.yaml").write_text("")
-    tool(tmp_path, "nvidia-modprobe", "true")
-    tool(tmp_path, "nvidia-ctk", "true")
+    for name in ("nvidia-modprobe", "nvidia-smi", "nvidia-ctk"):
+        tool(tmp_path, name, "true")
     files = DeviceFiles(tmp_path)
     monkeypatch.setattr(files, "_run", ran.append)
     files()
@@ -430,16 +430,24 @@ def test_device_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ["/usr/bin/nvidia-modprobe", "-f", f"{base}/gi1/ci0/access"],
         ["/usr/bin/nvidia-ctk", "cdi", "generate", "--output=/var/run/cdi/nvidia.yaml"],
     ] == ran
+    ran.clear()
+    (tmp_path / "usr/bin/nvidia-modprobe").unlink()
+    (tmp_path / "usr/bin/nvidia-ctk").unlink()
+    files()
+    assert [["/usr/bin/nvidia-smi", "-L"]] == ran
 
 
-def test_tools_that_fail_are_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """A tool that is missing, fails or hangs does not stop the agent, and is named."""
+def test_tools_that_fail_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tool that is missing is no trouble; the others go on when one fails, and all that failed are named."""
     DeviceFiles(tmp_path)()
-    assert [] == caplog.messages
     files = DeviceFiles()
-    files._run(["false"])
-    files._run(["/no/such/tool"])
-    assert [
-        "running false: exit code 1: ",
-        "running /no/such/tool: [Errno 2] No such file or directory: '/no/such/tool'",
-    ] == caplog.messages
+    assert not files._run(["true"])
+    monkeypatch.setattr(
+        files, "_commands", lambda: [["false"], ["true"], ["sh", "-c", "echo no; exit 3"], ["/no/tool"]]
+    )
+    with pytest.raises(DeviceFilesError) as error:
+        files()
+    assert (
+        "running false: exit code 1: it said nothing; running sh: exit code 3: no; "
+        "running /no/tool: [Errno 2] No such file or directory: '/no/tool'"
+    ) == str(error.value)

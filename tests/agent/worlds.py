@@ -21,6 +21,7 @@ from mig_manager.agent import reconciler
 from mig_manager.agent.agent import Agent
 from mig_manager.agent.clients import load_clients
 from mig_manager.agent.context import Context, Memory, Ports, Settings
+from mig_manager.agent.device_files import DeviceFilesError
 from mig_manager.agent.names import CORDONED, KEPT, PAUSED, PAUSED_WORD
 from mig_manager.agent.reconciler import Ending, Step
 from mig_manager.agent.results import StepResult
@@ -309,6 +310,7 @@ class World:
         self.gated = gated
         self.deleted: list[str] = []
         self.reset_lies = False
+        self.tools_fail = False
         self.can_reboot = True
         self.reboot_command: Callable[[Process], None] = self.power_cycle
         self.reboots = 0
@@ -677,6 +679,12 @@ class World:
             simulated_reset(self.machine)(cards)
         process.point("reset done")
 
+    def device_files(self, process: Process) -> None:
+        """What the driver's tools do."""
+        process.point("device files")
+        if self.tools_fail:
+            raise DeviceFilesError("running nvidia-modprobe: exit code 1: no")
+
     def power_cycle(self, process: Process) -> None:
         """What the command that reboots the node does: whatever runs on it is dead afterwards."""
         process.point("reboot")
@@ -711,7 +719,7 @@ class World:
                 clock=self.clock,
                 users=find_users(ProcTree(self.proc.root)),
                 reset=lambda cards: self.reset(cards, process),
-                device_files=lambda: process.point("device files"),
+                device_files=lambda: self.device_files(process),
                 boot_id=lambda: self.machine.read().boot_id,
                 reboot=(lambda: self.reboot_command(process)) if self.can_reboot else None,
             )

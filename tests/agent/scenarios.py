@@ -62,6 +62,8 @@ class Scenario:
     shape: str = DONE
     wanted: Layout = field(default=TARGET)
     in_pool: bool = True
+    reboots: int = 0
+    """How often the agent may have the machine rebooted, at most."""
 
 
 def state(w: World) -> str:
@@ -148,6 +150,44 @@ def new_node(w: World) -> None:
     w.want(TARGET)
 
 
+def passed_through(w: World) -> None:
+    """Cards of Ampere that are passed through to a virtual machine: no reset makes another MIG mode current."""
+    with w.machine.change() as machine:
+        for card in machine.cards:
+            card.passthrough = card.model != BYSTANDER
+    w.can_reboot = False
+
+
+def lying(w: World) -> None:
+    """There the reset says that all is well."""
+    passed_through(w)
+    w.reset_lies = True
+
+
+def rebooting(w: World) -> None:
+    """The agent may reboot that machine, and a pod is in the way."""
+    passed_through(w)
+    w.can_reboot, w.max_impact = True, "RebootNode"
+    w.pod("a", "nvidia.com/gpu")
+
+
+def by_hand(w: World) -> None:
+    """A person asks for the mode and reboots the machine."""
+    w.machine.set_mig(0, enabled=True)
+    power_cut(w)
+
+
+def because(reason: str) -> When:
+    """The node says that this is in the way."""
+    return lambda w: w.has_mignode() and any(c["reason"] == reason for c in w.status.get("conditions") or ())
+
+
+def without_compute(w: World) -> None:
+    """Somebody has left a GPU instance without its compute instance, which no program can use."""
+    instance = next(i for i in w.machine.card(0).instances if i.start == 4)
+    w.machine.remove_compute_instance(0, instance.id, instance.compute[0].id)
+
+
 def some_time(w: World) -> bool:
     """Half a minute has passed."""
     return w.clock.now().second >= 40
@@ -220,6 +260,21 @@ TOLD = (
     ),
     Scenario("lease-lost-when-held", begin=busy, twists=(Twist(held, World.lose_lease),)),
     Scenario("former-leader-grants-again", begin=busy, twists=(Twist(paused, usurp), Twist(some_time, succeed))),
+    Scenario(
+        "reset-refused", mig=False, cut=(), begin=passed_through, twists=(Twist(because("RebootRequired"), by_hand),)
+    ),
+    Scenario("reset-lies", mig=False, cut=(), begin=lying, twists=(Twist(because("RebootRequired"), by_hand),)),
+    Scenario("reboot", mig=False, cut=(), begin=rebooting, reboots=1),
+    Scenario("driver-reload-when-half-done", (H100,), twists=(Twist(half_done, World.reload_driver),)),
+    Scenario(
+        "card-vanishes-when-half-done",
+        (A100, A100),
+        twists=(
+            Twist(half_done, lambda w: w.pull(1)),
+            Twist(because("GpuMissing"), lambda w: w.push_back(1)),
+        ),
+    ),
+    Scenario("instance-without-compute", begin=without_compute),
     Scenario(
         "node-not-ready-when-paused", begin=busy, twists=(Twist(paused, not_ready), Twist(some_time, ready_again))
     ),
@@ -324,5 +379,7 @@ class Story:
         self.w.assert_as_registered()
         shape = self.w.shape()[0]
         must(self.scenario.shape in ("", shape), f"the first card is cut {shape}")
+        most = self.scenario.reboots
+        must(self.w.reboots <= most, f"the machine was rebooted {self.w.reboots} times, {most} would have done")
         sent = set(self.w.deleted) - {"default/goes", "default/late", "default/a"}
         must(not sent, f"{sent} were sent away and were in nobody's way")

@@ -43,6 +43,7 @@ from mig_manager.sim.model.capabilities import mig_minors
 from mig_manager.sim.model.hardware import mig_uuid
 from mig_manager.sim.model.lookup import profile_of
 from mig_manager.sim.model.machine import Machine
+from mig_manager.sim.model.state import CardState
 from mig_manager.sim.node.plugin_devices import Enumeration, PluginCrash, Strategy, enumerate_devices
 from mig_manager.sim.node.processes import device_files
 from mig_manager.sim.nvml import installed
@@ -309,6 +310,8 @@ class World:
         self.plugin_tolerates = plugin_tolerates
         self.gated = gated
         self.deleted: list[str] = []
+        self.max_impact = "EvictPods"
+        self.pulled: CardState | None = None
         self.reset_lies = False
         self.tools_fail = False
         self.can_reboot = True
@@ -433,7 +436,7 @@ class World:
             "profile": desired["profile"],
             "layout": desired["layout"],
             "devicePluginStrategy": desired["devicePluginStrategy"],
-            "maxImpact": "EvictPods",
+            "maxImpact": self.max_impact,
             "drain": {"timeoutSeconds": 900, "onTimeout": "Abort"},
         }
         self.admin.patch(MIG_NODE, NODE_NAME, {"spec": {"grant": grant | terms}})
@@ -664,6 +667,22 @@ class World:
             self.kube.delete(POD, plugin["metadata"]["name"], "gpu-operator", grace_s=0)
         self.set_ready(ready=True)
         self.tick()
+
+    def reload_driver(self) -> None:
+        """The driver is loaded anew, which it is only while nobody uses a card."""
+        self.machine.reload_driver()
+        self.judge.stand_by(self.machine.read(), *self.judge.bystanders)
+
+    def pull(self, gpu: int) -> None:
+        """A card vanishes from the bus."""
+        self.pulled = self.machine.remove_card(gpu)
+
+    def push_back(self, gpu: int) -> None:
+        """The card that was pulled is there again, without the slices that it had."""
+        assert self.pulled is not None
+        self.pulled.instances.clear()
+        with self.machine.change() as state:
+            state.cards.insert(gpu, self.pulled)
 
     def replace_node(self) -> None:
         """The Node is deleted and registers again under the same name: annotations, labels and cordon are gone."""

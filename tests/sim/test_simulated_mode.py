@@ -146,6 +146,22 @@ def test_a_reboot_keeps_the_mode_on_ampere_only(model: str, mode: list[int]) -> 
         assert ([], []) == (machine.card(0).instances, machine.card(0).clients)
 
 
+@pytest.mark.parametrize(("model", "mode"), [(AMPERE, [1, 1]), (HOPPER, [0, 0])])
+def test_a_driver_that_is_loaded_anew_is_like_a_reboot_of_the_cards(model: str, mode: list[int]) -> None:
+    """Mode and instances go as with a reboot, the boot stays the same, and nothing in use is lost by it."""
+    machine = Machine.create(None, [model], mig=True)
+    boot_id = machine.read().boot_id
+    machine.add_instance(0, "3g", start=0)
+    machine.hold(0, start=0)
+    with pytest.raises(MachineError, match="unloading the driver: in use by another client"):
+        machine.reload_driver()
+    machine.free(0)
+    machine.reload_driver()
+    card = machine.card(0)
+    assert (mode, []) == ([int(card.mig_current), int(card.mig_pending)], card.instances)
+    assert boot_id == machine.read().boot_id
+
+
 def test_a_reboot_can_renumber_the_device_files() -> None:
     """Minor numbers belong to probing order, UUIDs and bus ids to the cards."""
     with seen(AMPERE, "A30") as machine:

@@ -230,6 +230,11 @@ class Machine:
             mode.reboot(state, renumber_minors=renumber_minors)
             return state.boot_id
 
+    def reload_driver(self) -> None:
+        """Unload the driver and load it again, as an update does; MachineError while somebody uses a card."""
+        with self.change() as state, explained("unloading the driver"):
+            mode.reload_driver(state)
+
     def remove_card(self, gpu: int | str) -> CardState:
         """Let a card vanish from the bus; later cards move up in index. Returns what it was."""
         with self.change() as state:

@@ -63,15 +63,30 @@ def reboot(state: MachineState, *, renumber_minors: bool = False) -> None:
     """
     for card in state.cards:
         card.clients.clear()
-        if not hardware(card.model).architecture.mode_survives_reboot:
-            card.mig_pending = False
-        _start_again(card)
+        _lose_driver(card)
     if renumber_minors:
         minors = sorted((c.minor for c in state.cards), reverse=True)
         for card, minor in zip(sorted(state.cards, key=lambda c: c.minor), minors, strict=True):
             card.minor = minor
     state.boots += 1
     state.boot_id = new_boot_id(state.seed, state.boots)
+
+
+def reload_driver(state: MachineState) -> None:
+    """Unload the driver and load it again: the cards are as after a reboot, but the machine has not restarted.
+
+    IN_USE while anybody uses a card.
+    """
+    if any(card.clients for card in state.cards):
+        raise NvmlFault(NvmlCode.IN_USE)
+    for card in state.cards:
+        _lose_driver(card)
+
+
+def _lose_driver(card: CardState) -> None:
+    if not hardware(card.model).architecture.mode_survives_reboot:
+        card.mig_pending = False
+    _start_again(card)
 
 
 def _changes_by_reset(card: CardState) -> bool:

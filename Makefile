@@ -55,8 +55,8 @@ bench: control-plane ## what planning, applying, agent and controller cost, agai
 	@$(BIN)/python -m tests.bench.cluster
 
 .PHONY: chaos
-chaos: control-plane ## kill the agent at every point of every story, and let every call fail in every way (an hour)
-	@$(BIN)/python -m tests.chaos -n auto
+chaos: control-plane ## kill the agent at every point of every story, and let every call fail in every way (an hour; EVERY=10: a tenth of the points)
+	@CHAOS=$(or $(EVERY),1) $(BIN)/python -m tests.chaos -n auto
 
 .PHONY: mutants
 mutants: setup ## change every guard of a slice in use, and see a test fail each time (an hour)

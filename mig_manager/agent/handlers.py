@@ -17,6 +17,7 @@ from mig_manager.agent.names import MANAGER
 from mig_manager.agent.worker import Worker
 from mig_manager.kube.backoff import EndlessBackoffs
 from mig_manager.kube.client import KubernetesCluster
+from mig_manager.kube.informer import Allowance, paced_session
 from mig_manager.kube.kinds import GROUP, MIG_NODE
 
 RESOURCE = (MIG_NODE.group, MIG_NODE.version, MIG_NODE.plural)
@@ -56,6 +57,7 @@ def configure(settings: kopf.OperatorSettings, node: str) -> None:
 def registry_for(worker: Worker, node: str, kubeconfig: Path | None) -> kopf.OperatorRegistry:
     """Kopf's handlers; they talk to the same cluster as the worker."""
     registry = kopf.OperatorRegistry()
+    allowance = Allowance()
     bell = Bell(worker, node)
 
     @kopf.on.startup(registry=registry)
@@ -68,8 +70,12 @@ def registry_for(worker: Worker, node: str, kubeconfig: Path | None) -> kopf.Ope
         worker.stop()
 
     @kopf.on.login(registry=registry)
-    def login(**kwargs: Any) -> kopf.ConnectionInfo | None:  # noqa: ANN401 - kopf's own arguments
-        return (kopf.login_with_kubeconfig if kubeconfig else kopf.login_with_service_account)(**kwargs)
+    async def login(**kwargs: Any) -> kopf.AiohttpSession | None:  # noqa: ANN401 - kopf's own arguments
+        # Read anew each time: a token that was refused has been replaced meanwhile, or will be.
+        found = (kopf.login_with_kubeconfig if kubeconfig else kopf.login_with_service_account)(**kwargs)
+        if found is None:
+            return None
+        return kopf.AiohttpSession(server=found.server, aiohttp_session=paced_session(found, allowance))
 
     @kopf.on.event(*RESOURCE, registry=registry, id=MIG_NODE.plural)
     async def seen(event: kopf.RawEvent, **_: object) -> None:

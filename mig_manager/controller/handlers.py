@@ -19,6 +19,7 @@ from mig_manager.controller.settings import Settings
 from mig_manager.controller.store import Table, key_of, version_of
 from mig_manager.kube.backoff import EndlessBackoffs
 from mig_manager.kube.client import KubernetesCluster
+from mig_manager.kube.informer import Allowance, paced_session
 from mig_manager.kube.kinds import GROUP, MIG_CONFIG, MIG_NODE, NODE, POD, Kind
 
 MANAGER = "mig-manager-controller"
@@ -59,6 +60,7 @@ def receive(table: Table[Any], process: Process, event: kopf.RawEvent) -> None:
 def registry_for(process: Process, settings: Settings, kubeconfig: Path | None) -> kopf.OperatorRegistry:
     """Kopf's handlers; they talk to the same cluster as the process."""
     registry = kopf.OperatorRegistry()
+    allowance = Allowance()
     tables: list[tuple[Kind, Table[Any]]] = [
         (MIG_CONFIG, process.store.configs),
         (MIG_NODE, process.store.mignodes),
@@ -79,8 +81,12 @@ def registry_for(process: Process, settings: Settings, kubeconfig: Path | None) 
         process.stop()
 
     @kopf.on.login(registry=registry)
-    def login(**kwargs: Any) -> kopf.ConnectionInfo | None:  # noqa: ANN401 - kopf's own arguments
-        return (kopf.login_with_kubeconfig if kubeconfig else kopf.login_with_service_account)(**kwargs)
+    async def login(**kwargs: Any) -> kopf.AiohttpSession | None:  # noqa: ANN401 - kopf's own arguments
+        # Read anew each time: a token that was refused has been replaced meanwhile, or will be.
+        found = (kopf.login_with_kubeconfig if kubeconfig else kopf.login_with_service_account)(**kwargs)
+        if found is None:
+            return None
+        return kopf.AiohttpSession(server=found.server, aiohttp_session=paced_session(found, allowance))
 
     @kopf.on.probe(registry=registry)
     def silent_seconds(**_: object) -> int:

@@ -313,6 +313,7 @@ class Story:
         self.scenario = scenario
         self.w = World(machine, directory / "journal.json")
         self.w.judge.stand_by(machine.read(), machine.card(beside).uuid)
+        self.born = self.w.shape()[0]
         self.ahead = list(scenario.twists)
         self.w.want(TARGET)
         self.w.run_pass()
@@ -381,5 +382,6 @@ class Story:
         must(self.scenario.shape in ("", shape), f"the first card is cut {shape}")
         most = self.scenario.reboots
         must(self.w.reboots <= most, f"the machine was rebooted {self.w.reboots} times, {most} would have done")
+        must(self.scenario.in_pool or shape in (self.born, DONE), f"the first card was left half done: {shape}")
         sent = set(self.w.deleted) - {"default/goes", "default/late", "default/a"}
         must(not sent, f"{sent} were sent away and were in nobody's way")

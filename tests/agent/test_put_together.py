@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -180,11 +181,30 @@ def test_event_rings() -> None:
 
 @pytest.mark.parametrize("given", [True, False])
 def test_kopf_logs_in_where_the_worker_does(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *, given: bool) -> None:
-    """With a kubeconfig by that, in a pod as its ServiceAccount, and never by what else lies around."""
-    monkeypatch.setattr(kopf, "login_with_kubeconfig", lambda **_: "kubeconfig")
-    monkeypatch.setattr(kopf, "login_with_service_account", lambda **_: "account")
+    """With a kubeconfig by that, in a pod as its ServiceAccount; each time with a new session, as tokens change."""
+
+    def found(server: str, **_: object) -> kopf.ConnectionInfo:
+        return kopf.ConnectionInfo(server=server, token="abc")  # noqa: S106 - nobody's
+
+    monkeypatch.setattr(kopf, "login_with_kubeconfig", partial(found, "by-kubeconfig"))
+    monkeypatch.setattr(kopf, "login_with_service_account", partial(found, "by-account"))
     login = activities(Rings(), tmp_path / "config" if given else None)["login"]
-    assert ("kubeconfig" if given else "account") == login(logger=logging.getLogger())
+
+    async def twice() -> None:
+        logins = [await login(logger=logging.getLogger()) for _ in range(2)]
+        for made in logins:
+            assert ("by-kubeconfig" if given else "by-account") == made.server
+            assert "Bearer abc" == made.aiohttp_session.headers["Authorization"]
+            await made.aiohttp_session.close()
+        assert logins[0] != logins[1]
+
+    asyncio.run(twice())
+
+
+def test_kopf_without_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there are none, it says so itself."""
+    monkeypatch.setattr(kopf, "login_with_service_account", lambda **_: None)
+    assert asyncio.run(activities(Rings(), None)["login"](logger=logging.getLogger())) is None
 
 
 @pytest.fixture

@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 
 from mig_manager.sim.controlplane.programs import Programs
+from tests.chaos.counting import matrix
 from tests.e2e.plane import Plane, deployed
 from tests.e2e.world import World
+
+__all__ = ["matrix"]
 
 
 @pytest.fixture(scope="session")

@@ -10,8 +10,9 @@ import json
 import socket
 import ssl
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.client import HTTPException, HTTPResponse, HTTPSConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -66,6 +67,24 @@ class Gate:
         self.opened.set()
 
 
+@dataclass(eq=False)
+class Trouble:
+    """What becomes of every request that it is ``meant`` for, while it lasts; ``struck`` says when, in seconds.
+
+    ``status`` is answered without asking the server; 0 hangs up without an answer. ``text`` is sent as the whole of a
+    watch instead: nothing, or an event.
+    """
+
+    meant: Callable[[Request], bool]
+    status: int = 0
+    text: str | None = None
+    struck: list[float] = field(default_factory=list)
+
+    def most(self, seconds: float) -> int:
+        """How many requests were struck within so many seconds, at most."""
+        return max((sum(start <= t < start + seconds for t in self.struck) for start in self.struck), default=0)
+
+
 class Proxy:
     """Listens on a loopback port without TLS and passes everything on with the process's own token."""
 
@@ -74,6 +93,7 @@ class Proxy:
         self._access = access
         self._lock = threading.Lock()
         self._gates: list[Gate] = []
+        self._troubles: list[Trouble] = []
         self.requests: list[Request] = []
         self._handlers: set[_Handler] = set()
         proxy = self
@@ -119,6 +139,27 @@ class Proxy:
             gates, self._gates = self._gates, []
         for gate in gates:
             gate.open(forget=True)
+
+    @contextmanager
+    def trouble(self, trouble: Trouble) -> Iterator[Trouble]:
+        """Strike requests, and end the watches that are open, for as long as the block lasts."""
+        with self._lock:
+            self._troubles.append(trouble)
+            for handler in self._handlers:
+                handler.hang_up()
+        try:
+            yield trouble
+        finally:
+            with self._lock:
+                self._troubles.remove(trouble)
+
+    def struck(self, request: Request) -> Trouble | None:
+        """The trouble that the request runs into."""
+        with self._lock:
+            found = next((t for t in self._troubles if t.meant(request)), None)
+            if found is not None:
+                found.struck.append(time.monotonic())
+            return found
 
     def upstream(self) -> HTTPSConnection:
         """A connection to the API server, which shows no client certificate that matters beside the token."""
@@ -181,6 +222,10 @@ class _Handler(BaseHTTPRequestHandler):
         content = self.rfile.read(length) if length else b""
         url = urlsplit(self.path)
         request = Request(self.command, url.path, json.loads(content) if content else None, url.query)
+        trouble = self.owner.struck(request)
+        if trouble is not None:
+            self._fail(trouble)
+            return
         gate = self.owner.note(request)
         if gate is not None and not gate.after:
             gate.reached.set()
@@ -199,6 +244,23 @@ class _Handler(BaseHTTPRequestHandler):
             self._stream(response)
         else:
             self._answer(response, response.read())
+
+    def _fail(self, trouble: Trouble) -> None:
+        if not trouble.status:
+            raise ConnectionAbortedError
+        words = {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "status": "Failure",
+            "code": trouble.status,
+            "message": "trouble",
+        }
+        content = json.dumps(words).encode() if trouble.text is None else trouble.text.encode()
+        self.send_response_only(trouble.status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
 
     def _head(self, response: HTTPResponse) -> None:
         self.send_response_only(response.status, response.reason)

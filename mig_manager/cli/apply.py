@@ -114,7 +114,9 @@ def _finish_earlier_run(machine: OpenMachine, directory: Path, form: str | None)
 
     with showing_progress(None, quiet=bool(form)) as progress:
         healed = recover(
-            machine.gpus, _journal(directory), Means(machine.find_holders, machine.reset, progress=progress)
+            machine.gpus,
+            _journal(directory),
+            Means(machine.find_holders, machine.reset, progress=progress, boot_id=machine.boot_id()),
         )
     if healed is None:
         return
@@ -128,7 +130,7 @@ def _apply(machine: OpenMachine, planned: Plan, directory: Path, *, quiet: bool)
     from mig_manager.gpu.apply import Means, apply
 
     with showing_progress(calls_of(planned), quiet=quiet) as progress:
-        means = Means(machine.find_holders, machine.reset, progress=progress)
+        means = Means(machine.find_holders, machine.reset, progress=progress, boot_id=machine.boot_id())
         return apply(machine.gpus, planned, _journal(directory), means)
 
 

@@ -4,7 +4,7 @@
 2. The cards are read fresh. What would go beyond the plan, or is used by anybody, is a refusal; nothing was changed.
 3. The intent (where to, where from) is on disk before the first destructive call.
 4. The changes are made, holders looked at right before each destroy, and the cards are read back. Where that takes a
-   reboot of the machine, the intent stays open over it and names the boot on which it began.
+   reboot of the machine, the intent stays open over it and names the boot on which that was asked for.
 5. On any error everything goes back to where it came from.
 6. The intent is closed and the last good layout set in one write.
 
@@ -18,6 +18,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 
 from mig_manager.geometry.state import Card
 from mig_manager.gpu.changes import Changes
@@ -72,8 +73,9 @@ class Means:
     reboot: Callable[[], None] | None = None
     boot_id: str = ""
 
-    def changes(self, gpus: Gpus, intent: Intent) -> Changes:
+    def changes(self, gpus: Gpus, intent: Intent, journal: Journal) -> Changes:
         """Changes that may destroy what the intent names; by a reboot only if the intent says so."""
+        reboot = self.reboot
         expendable = parts_of(intent.to.values()) | parts_of(intent.origin.values())
         return Changes(
             gpus,
@@ -82,9 +84,15 @@ class Means:
             self.sleep,
             self.reset,
             expendable,
-            reboot=self.reboot if intent.boot_id else None,
-            rebooted=intent.boot_id not in ("", self.boot_id),
+            reboot=partial(_ask, reboot, journal, replace(intent, boot_id=self.boot_id))
+            if intent.reboot and reboot is not None
+            else None,
+            rebooted=self.rebooted(intent),
         )
+
+    def rebooted(self, intent: Intent) -> bool:
+        """Whether the reboot that is part of the intent has been since it was asked for."""
+        return intent.boot_id not in ("", self.boot_id)
 
 
 DEFAULT_MEANS = Means()
@@ -116,8 +124,7 @@ def apply(  # noqa: PLR0913 - the last two are keywords of the agent's own
         result = work
     else:
         reboot = plan.impact is Impact.REBOOT_NODE
-        boot_id = means.boot_id if reboot else ""
-        intent = Intent(intent_id or uuid.uuid4().hex, means.now(), work.targets, work.origin, boot_id)
+        intent = Intent(intent_id or uuid.uuid4().hex, means.now(), work.targets, work.origin, reboot)
         journal.begin(intent)
         reason = last_look()
         if reason:
@@ -149,8 +156,7 @@ def recover(gpus: Gpus, journal: Journal, means: Means = DEFAULT_MEANS) -> Resul
     to = {u: t for u, t in intent.to.items() if u in found}
     origin = {u: t for u, t in intent.origin.items() if u in found}
     if all(difference(found[u], t).empty for u, t in origin.items()):
-        journal.drop()
-        result = Result(Outcome.NOTHING_TO_DO, cards=tuple(found.values()))
+        result = _unchanged(journal, means, intent, found)
     else:
         result = _go(gpus, journal, means, replace(intent, to=to, origin=origin), untouched=False)
     vanished = sorted(set(intent.to) - set(found))
@@ -160,6 +166,27 @@ def recover(gpus: Gpus, journal: Journal, means: Means = DEFAULT_MEANS) -> Resul
         )
         return replace(result, reason=result.reason or "GpuGone", message=message)
     return result
+
+
+def _ask(reboot: Callable[[], None], journal: Journal, intent: Intent) -> None:
+    """Ask for a reboot, and have the journal say first on which boot that was."""
+    journal.begin(intent)
+    reboot()
+
+
+def _unchanged(journal: Journal, means: Means, intent: Intent, found: Mapping[str, Card]) -> Result:
+    """Drop an intent by which nothing was changed; if it had its reboot, that was in vain."""
+    cards = tuple(found.values())
+    errors: list[GpuError] = []
+    if means.rebooted(intent):
+        waiting = [card for card in cards if bool(card.mig_current) is not intent.to[card.uuid].mig]
+        labels = ", ".join(card.label for card in waiting)
+        text = "a reboot changed nothing"
+        errors = [PendingError(f"changing the MIG mode of {labels}", text, "reboot", [c.uuid for c in waiting])]
+    journal.drop(_stuck(errors, means.boot_id))
+    if errors:
+        return Result(Outcome.ROLLED_BACK, reason_of(errors), str(errors[0]), cards=cards)
+    return Result(Outcome.NOTHING_TO_DO, cards=cards)
 
 
 def _work(session: GpuSession, plan: Plan, means: Means) -> _Work | Result:
@@ -186,7 +213,7 @@ def _after(healed: Result | None, result: Result) -> Result:
 
 def _go(gpus: Gpus, journal: Journal, means: Means, intent: Intent, *, untouched: bool) -> Result:
     """From an intent on disk to a closed one; ``untouched`` says that the cards are still as they were before it."""
-    changes = means.changes(gpus, intent)
+    changes = means.changes(gpus, intent, journal)
     last_good = journal.read().last_good
     errors = changes.reach(intent.to)
     if untouched and errors and not changes.calls and isinstance(errors[0], HeldError | UnplannedError):

@@ -161,15 +161,17 @@ class Changes:
         if self.reboot is not None:
             labels = ", ".join(card.label for card in together if card.uuid in uuids)
             self._call(Event(Action.REBOOT, card.uuid, labels), self.reboot)
-            return
-        reset = self.reset
-        if reset is None:
+        elif self.reset is not None:
+            self._reset(self.reset, together, uuids)
+        else:
             raise PendingError(act, "pending until the card is reset or the node rebooted", "reset", uuids)
+
+    def _reset(self, reset: Reset, together: Sequence[Card], waiting: Sequence[str]) -> None:
         labels = ", ".join(card.label for card in together)
         try:
             self._call(Event(Action.RESET, together[0].uuid, labels), lambda: reset(together))
         except NotSupportedError as error:
-            raise PendingError(error.doing, error.text, "reset", uuids, error.code) from error
+            raise PendingError(error.doing, error.text, "reset", waiting, error.code) from error
 
     def _change_instances(self, session: GpuSession, target: CardTarget) -> None:
         """Compute instances go before the GPU instances they lie in; everything goes before anything comes."""

@@ -36,13 +36,15 @@ class JournalError(Exception):
 class Intent:
     """A change that has begun: ``id`` names what ordered it, ``created`` is a UTC time in ISO 8601.
 
-    ``boot_id`` is the boot on which it began, where a reboot is part of it; else it is empty.
+    ``reboot`` says that a reboot of the machine is part of it, and ``boot_id`` is the boot on which that was asked for;
+    it is empty before.
     """
 
     id: str
     created: str
     to: Targets
     origin: Targets
+    reboot: bool = False
     boot_id: str = ""
 
 
@@ -104,7 +106,7 @@ class Journal:
             ) from error
 
     def begin(self, intent: Intent) -> None:
-        """Record an intent; all else stays."""
+        """Record an intent, or what has become of it; all else stays."""
         self._write(replace(self.read(), intent=intent))
 
     def drop(self, stuck: Stuck | None = None) -> None:
@@ -151,7 +153,7 @@ def _encode(record: Record) -> dict[str, object]:
             "created": intent.created,
             "to": targets_to_json(intent.to),
             "from": targets_to_json(intent.origin),
-            **({"bootID": intent.boot_id} if intent.boot_id else {}),
+            **({"reboot": True, "bootID": intent.boot_id} if intent.reboot else {}),
         },
     }
     if record.failed:
@@ -188,7 +190,8 @@ def _intent(found: Mapping[str, object]) -> Intent:
         created=entry(found, "created", str),
         to=targets_from_json(entry(found, "to", dict)),
         origin=targets_from_json(entry(found, "from", dict)),
-        boot_id=entry(found, "bootID", str) if "bootID" in found else "",
+        reboot="reboot" in found and entry(found, "reboot", bool),
+        boot_id=entry(found, "bootID", str) if "reboot" in found else "",
     )
 
 

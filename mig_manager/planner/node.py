@@ -37,7 +37,7 @@ def plan_node(cards: Sequence[Card], holders: Holders, layout: Layout, strategy:
         chosen, reboot = _choose(_rebooted(cards), entries, held), True
     if chosen is None:
         return _infeasible(cards, {"": entries.count_problem()})
-    plans = [_card_plan(card, chosen[card.uuid], holders) for card in cards]
+    plans = [_card_plan(card, choice, holders) for card, choice in zip(cards, chosen, strict=True)]
     reason = _strategy_problem(strategy, plans) if strategy else None
     if reason is not None:
         return _infeasible(cards, {"": reason})
@@ -47,13 +47,14 @@ def plan_node(cards: Sequence[Card], holders: Holders, layout: Layout, strategy:
     return Plan(tuple(plans), Impact.REBOOT_NODE if reboot else _impact(plans), leaving)
 
 
-def _choose(cards: Sequence[Card], entries: Entries, held: dict[str, CardHolding]) -> dict[str, Choice] | None:
-    """The cheapest choices, by card UUID. A card whose mode takes a reboot cannot change it here."""
+def _choose(cards: Sequence[Card], entries: Entries, held: dict[str, CardHolding]) -> list[Choice] | None:
+    """The cheapest choices, in the order of the cards. One whose mode takes a reboot cannot change it here."""
     groups = _reset_groups(cards)
     chosen = cheapest([ways for group in groups for ways in _ways(group, entries, held)], entries.counted())
     if chosen is None:
         return None
-    return {card.uuid: choice for card, choice in zip((c for g in groups for c in g), chosen, strict=True)}
+    of = {id(card): choice for card, choice in zip((c for g in groups for c in g), chosen, strict=True)}
+    return [of[id(card)] for card in cards]
 
 
 def _rebooted(cards: Sequence[Card]) -> list[Card]:

@@ -79,8 +79,10 @@ def test_what_was_learnt_is_kept(tmp_path: Path) -> None:
     journal.begin(INTENT)
     journal.close({}, failed="no room", stuck=stuck)
     assert Record({}, None, "no room", stuck, inventory) == Journal(journal.path).read()
-    journal.begin(replace(INTENT, boot_id="boot-1"))
-    assert Record({}, replace(INTENT, boot_id="boot-1"), "no room", stuck, inventory) == Journal(journal.path).read()
+    for boot_id in ("", "boot-1"):
+        intent = replace(INTENT, reboot=True, boot_id=boot_id)
+        journal.begin(intent)
+        assert Record({}, intent, "no room", stuck, inventory) == Journal(journal.path).read()
     again = Stuck("boot-2", "reboot", {"GPU-1": "still pending"})
     journal.drop(again)
     assert Record({}, None, "no room", again, inventory) == Journal(journal.path).read()

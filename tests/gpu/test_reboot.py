@@ -16,7 +16,7 @@ from mig_manager.gpu.result import Outcome
 from mig_manager.planner.node import plan_node
 from mig_manager.planner.plan import Impact, Plan
 from tests.gpu.test_apply import Make
-from tests.gpu.worlds import A100, H100, World, on, wants
+from tests.gpu.worlds import A100, H100, KilledError, World, on, wants
 
 ON_BOTH = [["7g.80gb@0[7c@0]"], ["3g.40gb@4[3c@0]"]]
 
@@ -61,7 +61,7 @@ def test_intent_stays_open_over_the_reboot(world: Make) -> None:
     asked(w, plan)
     intent = w.journal.read().intent
     assert intent is not None
-    assert (boot_id, {c.uuid for c in w.cards()}) == (intent.boot_id, set(intent.to))
+    assert (True, boot_id, {c.uuid for c in w.cards()}) == (intent.reboot, intent.boot_id, set(intent.to))
     assert w.machine.card(0).mig_pending
     asked_again = [0]
 
@@ -93,6 +93,36 @@ def test_reboot_that_did_not_help_is_taken_back(world: Make) -> None:
     assert ("another-boot", "reboot", {w.cards()[0].uuid}) == (found.boot_id, found.means, set(found.cards))
     assert [["off"], ON_BOTH[1]] == w.shape()
     assert not w.machine.card(0).mig_pending
+
+
+def test_reboot_that_changed_nothing_was_in_vain(world: Make) -> None:
+    """Not even the wish is left on the next boot: that is no change that never began, or it would begin anew."""
+    w, plan = machine(world)
+    asked(w, plan)
+    w.machine.set_mig(0, enabled=False)
+    result = w.recover(means=means(w, "another-boot"))
+    assert result is not None
+    assert (Outcome.ROLLED_BACK, "RebootDidNotHelp") == (result.outcome, result.reason)
+    assert "changing the MIG mode of GPU 0: a reboot changed nothing" == result.message
+    found = w.journal.read().stuck
+    assert found is not None
+    assert ("reboot", {w.cards()[0].uuid}) == (found.means, set(found.cards))
+
+
+def test_power_cut_before_the_reboot_was_asked_for(world: Make) -> None:
+    """It is another boot, but not the one that was to help: the change never began, and may begin anew."""
+    w = world(A100, mig=False)
+    plan = plan_node([stuck(card) for card in w.cards()], {}, wants(on(0, "7g")))
+
+    def dies(_: Event) -> None:
+        raise KilledError
+
+    with pytest.raises(KilledError):
+        w.apply(plan, means=replace(means(w), progress=dies))
+    w.machine.reboot()
+    result = w.recover(means=means(w))
+    assert result is not None
+    assert (Outcome.NOTHING_TO_DO, None) == (result.outcome, w.journal.read().stuck)
 
 
 def test_user_of_any_card_is_in_the_way(world: Make) -> None:

@@ -45,6 +45,10 @@ test-unit: setup ## the tests that need no cluster, with coverage
 test-cluster: control-plane ## the tests on a real Kubernetes API server
 	@$(BIN)/pytest -n 2 -m cluster
 
+.PHONY: test-library
+test-library: setup ## the tests of the simulated libnvidia-ml.so.1: they need a C compiler, some also Go
+	@$(BIN)/pytest -m library
+
 .PHONY: control-plane
 control-plane: setup ## have etcd, API server and the rest ready: found, cached or built (10 minutes, once)
 	@$(BIN)/python -m mig_manager.sim.controlplane
@@ -77,7 +81,7 @@ contracts: setup ## import contracts: which package may know which
 	@$(BIN)/lint-imports --no-cache
 
 .PHONY: docs
-docs: setup ## generate docs/profiles.md, its pictures and docs/cli.md
+docs: setup ## generate docs/profiles.md, its pictures, docs/cli.md and docs/simulated-nvml.md
 	@$(BIN)/python -m mig_manager.cli.docs docs
 
 .PHONY: format

@@ -1,4 +1,4 @@
-"""The generated documents: ``docs/profiles.md`` with its pictures, and ``docs/cli.md``. ``make docs`` runs this."""
+"""The generated documents, ``docs/profiles.md`` with its pictures among them. ``make docs`` runs this."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from mig_manager.api.catalog import shipped_profiles
+from mig_manager.cli.docs_nvml import nvml_document
 from mig_manager.cli.main import program
 from mig_manager.cli.pictures import Picture, is_double, pictures, shape_label
 from mig_manager.geometry.cards import Product, products
@@ -37,7 +38,12 @@ def documents() -> dict[str, str]:
     """Every generated file by its path below ``docs``."""
     drawn: dict[str, str] = {}
     text = "\n".join(_profiles_document(drawn)) + "\n"
-    return {"profiles.md": text, "cli.md": "\n".join(_cli_document()), **drawn}
+    return {
+        "profiles.md": text,
+        "cli.md": "\n".join(_cli_document()),
+        "simulated-nvml.md": nvml_document(),
+        **drawn,
+    }
 
 
 def write(directory: Path) -> None:

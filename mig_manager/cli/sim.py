@@ -21,6 +21,7 @@ _VERBS = {
     "free": ("mig_manager.cli.sim_use", "End processes that use slices."),
     "reset": ("mig_manager.cli.sim_hardware", "Reset a GPU, as nvidia-smi --gpu-reset does."),
     "reboot": ("mig_manager.cli.sim_hardware", "Restart the machine."),
+    "library": ("mig_manager.cli.sim_library", "Let any program see a simulated machine."),
     "fault": ("mig_manager.cli.sim_fault", "Let NVML calls fail or take their time."),
 }
 
@@ -30,7 +31,7 @@ def sim() -> None:
     """Make and change simulated machines.
 
     A simulated machine is a file. Every other command works on it with --sim FILE, through the same code that works on
-    real GPUs.
+    real GPUs. Programs of others see it through a shared library, see mig-manager sim library --help.
 
     \b
     Examples:
@@ -38,6 +39,7 @@ def sim() -> None:
       mig-manager sim hold box.sim --gpu 0 --start 4
       mig-manager sim reboot box.sim
       mig-manager sim fault box.sim --function nvmlGpuInstanceDestroy --code IN_USE --call 2
+      eval "$(mig-manager sim library box.sim)"
     """
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from mig_manager.sim.cache import cache_directory
 from mig_manager.sim.controlplane import build, programs
 from mig_manager.sim.controlplane.errors import ControlPlaneError
 
@@ -90,7 +91,7 @@ def test_cache_key_follows_the_sources(tmp_path: Path) -> None:
 def test_relative_cache_directory_is_ignored() -> None:
     """The XDG specification asks to ignore a relative XDG_CACHE_HOME."""
     expected = Path.home() / ".cache" / "mig-manager" / "controlplane"
-    assert expected == programs.cache_directory({"XDG_CACHE_HOME": "here"})
+    assert expected == cache_directory("controlplane", {"XDG_CACHE_HOME": "here"})
 
 
 def test_version_in_the_module_is_the_version_reported() -> None:

@@ -61,7 +61,7 @@ def test_wrong_versions_of_structures_are_argument_errors() -> None:
     with seen(A100):
         instance = create_at(gpu(), 9, 0, 4)
         profile, compute = pynvml.c_nvmlGpuInstanceProfileInfo_v2_t(), pynvml.c_nvmlComputeInstanceProfileInfo_v2_t()
-        profile.version, compute.version = 0x03000098, 0x0300008C
+        profile.version, compute.version = 0x04000098, 0x0200008C
         assert INVALID == raw("nvmlDeviceGetGpuInstanceProfileInfoV", gpu(), 0, ctypes.byref(profile))
         assert INVALID == raw("nvmlDeviceGetGpuInstanceProfileInfoByIdV", gpu(), 9, ctypes.byref(profile))
         assert INVALID == raw("nvmlGpuInstanceGetComputeInstanceProfileInfoV", instance, 0, 0, ctypes.byref(compute))

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from mig_manager.sim.cache import cache_directory
 from mig_manager.sim.controlplane.errors import ControlPlaneError
 from mig_manager.sim.controlplane.progress import Report
 
@@ -63,7 +64,7 @@ def find(report: Report, environ: Mapping[str, str] = os.environ) -> Programs:
     if assets:
         return _named_by_user(Path(assets))
     sources = source_directory()
-    target = cache_directory(environ) / cache_key(sources)
+    target = cache_directory("controlplane", environ) / cache_key(sources)
     if not Programs(target).has("etcd"):
         from mig_manager.sim.controlplane.build import build
 
@@ -93,14 +94,6 @@ def source_directory() -> Path:
             " kube-apiserver (from setup-envtest)"
         )
     return directory
-
-
-def cache_directory(environ: Mapping[str, str] = os.environ) -> Path:
-    """Where built programs are kept: ``mig-manager/controlplane`` in the XDG cache directory."""
-    named = environ.get("XDG_CACHE_HOME", "")
-    # The XDG specification asks to ignore relative paths.
-    root = Path(named) if Path(named).is_absolute() else Path.home() / ".cache"
-    return root / "mig-manager" / "controlplane"
 
 
 def build_flags() -> tuple[str, ...]:

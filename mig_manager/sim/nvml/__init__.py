@@ -10,13 +10,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-import pynvml
-
 from mig_manager.sim.model.machine import Machine
 from mig_manager.sim.model.state import MachineError
 from mig_manager.sim.nvml.library import Library
 
-_ERROR_TEXTS = dict(pynvml.NVMLError._errcode_to_string)  # noqa: SLF001 - there is no public way to it
+_ERROR_TEXTS: dict[int, str] = {}
+"""What nvidia-ml-py knew before anything was installed."""
 
 
 def install(machine: Machine, sleep: Callable[[float], None] = time.sleep) -> None:
@@ -24,6 +23,8 @@ def install(machine: Machine, sleep: Callable[[float], None] = time.sleep) -> No
 
     MachineError while a library is loaded, simulated or not: handles of two machines must never mix.
     """
+    import pynvml
+
     if pynvml.nvmlLib is not None:
         raise MachineError("nvidia-ml-py has a library loaded already", "uninstall that, or start a new process")
     _forget()
@@ -32,6 +33,8 @@ def install(machine: Machine, sleep: Callable[[float], None] = time.sleep) -> No
 
 def uninstall() -> None:
     """Leave nvidia-ml-py as if it had never loaded a library; no error when it has none."""
+    import pynvml
+
     pynvml.nvmlLib = None
     _forget()
 
@@ -47,8 +50,12 @@ def installed(machine: Machine, sleep: Callable[[float], None] = time.sleep) -> 
 
 
 def _forget() -> None:
+    import pynvml
+
     pynvml._nvmlGetFunctionPointer_cache.clear()  # noqa: SLF001 - there is no public way to it
     pynvml._nvmlLib_refcount = 0  # noqa: SLF001 - the same
     texts = pynvml.NVMLError._errcode_to_string  # noqa: SLF001 - the same
+    if not _ERROR_TEXTS:
+        _ERROR_TEXTS.update(texts)
     texts.clear()
     texts.update(_ERROR_TEXTS)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import pynvml
+import ctypes
 
 from mig_manager.geometry.profiles import ComputeProfile, GpuInstanceProfile
 from mig_manager.sim.model import compute
 from mig_manager.sim.model.devices import compute_name
 from mig_manager.sim.model.hardware import figure
 from mig_manager.sim.model.store import Store
+from mig_manager.sim.nvml import structures
 from mig_manager.sim.nvml.convert import (
     Argument,
     Bodies,
@@ -19,17 +20,23 @@ from mig_manager.sim.nvml.convert import (
     put,
     structure,
     uint_out,
+    versioned,
 )
-from mig_manager.sim.nvml.instances import read_placement, write_placements
+from mig_manager.sim.nvml.instances import is_graphics_capable, read_placement, write_placements
 
 BODIES = Bodies()
+_VERSIONS: dict[int, type[ctypes.Structure]] = {
+    2: structures.ComputeInstanceProfileInfoV2,
+    3: structures.ComputeInstanceProfileInfoV3,
+}
+_GRAPHICS_CAPABLE = 1  # NVML_COMPUTE_INSTANCE_PROFILE_CAPS_GFX
 
 
 @BODIES.named("nvmlGpuInstanceGetComputeInstanceProfileInfo")
 def _profile(  # noqa: PLR0913, PLR0917 - the arguments of the C function
     store: Store, handles: Handles, instance: Argument, constant: Argument, engines: Argument, info: Argument
 ) -> None:
-    key, out = handles.gpu_instance(instance), structure(info, pynvml.c_nvmlComputeInstanceProfileInfo_t)
+    key, out = handles.gpu_instance(instance), structure(info, structures.ComputeInstanceProfileInfo)
     _fill(out, *compute.profile_by_constant(store, key, number(constant), number(engines)))
 
 
@@ -38,10 +45,12 @@ def _profile_v(  # noqa: PLR0913, PLR0917 - the arguments of the C function
     store: Store, handles: Handles, instance: Argument, constant: Argument, engines: Argument, info: Argument
 ) -> None:
     key = handles.gpu_instance(instance)
-    out = structure(info, pynvml.c_nvmlComputeInstanceProfileInfo_v2_t, pynvml.nvmlComputeInstanceProfileInfo_v2)
+    out = versioned(info, _VERSIONS)
     profile, found = compute.profile_by_constant(store, key, number(constant), number(engines))
     _fill(out, profile, found)
     out.name = f"MIG {compute_name(profile, found.slice_count)}".encode()
+    if isinstance(out, structures.ComputeInstanceProfileInfoV3):
+        out.capabilities = _GRAPHICS_CAPABLE if is_graphics_capable(profile) else 0
 
 
 @BODIES.named("nvmlGpuInstanceGetComputeInstancePossiblePlacements")
@@ -95,10 +104,10 @@ def _by_id(store: Store, handles: Handles, instance: Argument, compute_id: Argum
 
 @BODIES.named("nvmlComputeInstanceGetInfo_v2")
 def _info(store: Store, handles: Handles, instance: Argument, info: Argument) -> None:
-    key, out = handles.compute_instance(instance), structure(info, pynvml.c_nvmlComputeInstanceInfo_t)
+    key, out = handles.compute_instance(instance), structure(info, structures.ComputeInstanceInfo)
     device, gpu_instance, state = compute.info(store, key)
-    out.device = handles.as_pointer(device, pynvml.c_nvmlDevice_t)
-    out.gpuInstance = handles.as_pointer(gpu_instance, pynvml.c_nvmlGpuInstance_t)
+    out.device = handles.address(device)
+    out.gpuInstance = handles.address(gpu_instance)
     out.id, out.profileId = state.id, state.profile_id
     out.placement.start, out.placement.size = state.start, state.size
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias, TypeVar
 
 from mig_manager.sim.model.codes import NvmlCode, NvmlFault
 from mig_manager.sim.model.keys import AnyDeviceKey, ComputeInstanceKey, DeviceKey, GpuInstanceKey, Key, MigDeviceKey
+from mig_manager.sim.nvml.structures import version_word
 
 Argument: TypeAlias = Any
 """What ctypes would pass on: a number, a ctypes object, a pointer, a structure by reference, ``None``."""
@@ -17,7 +18,7 @@ Body: TypeAlias = Callable[..., None]
 """``(store, handles, *arguments)``: does what the function does, writes its outputs, raises NvmlFault."""
 
 Structure: TypeAlias = Any
-"""A ctypes structure; nvidia-ml-py ships no types."""
+"""A ctypes structure; its fields have no types that a checker knows."""
 
 _KeyT = TypeVar("_KeyT", bound=Key)
 _BUFFERS: list[Any] = []
@@ -41,12 +42,18 @@ def pointer(argument: Argument, target: type[Any]) -> Structure:
     return found
 
 
-def structure(argument: Argument, target: type[Any], version: int | None = None) -> Structure:
-    """A structure to fill; INVALID_ARGUMENT for NULL and for another version word than that."""
-    found = pointer(argument, target).contents
-    if version is not None and found.version != version:
-        raise NvmlFault(NvmlCode.INVALID_ARGUMENT)
-    return found
+def structure(argument: Argument, target: type[Any]) -> Structure:
+    """A structure to fill; INVALID_ARGUMENT for NULL."""
+    return pointer(argument, target).contents
+
+
+def versioned(argument: Argument, known: Mapping[int, type[ctypes.Structure]]) -> Structure:
+    """The structure that its version word says it is; INVALID_ARGUMENT for NULL and for one that is not known."""
+    word = uint_out(argument)[0]
+    for version, target in known.items():
+        if word == version_word(target, version):
+            return structure(argument, target)
+    raise NvmlFault(NvmlCode.INVALID_ARGUMENT)
 
 
 def put(argument: Structure, value: int) -> None:
@@ -103,10 +110,6 @@ class Handles:
                 self._addresses[key] = ctypes.addressof(buffer)
                 self._keys[ctypes.addressof(buffer)] = key
             return self._addresses[key]
-
-    def as_pointer(self, key: Key, kind: type[Any]) -> Structure:
-        """The handle for a key as the pointer type of a structure's field."""
-        return ctypes.cast(self.address(key), kind)
 
     def write(self, target: Structure, keys: Iterable[Key]) -> None:
         """Write handles into an array of handles."""

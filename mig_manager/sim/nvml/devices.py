@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import pynvml
-
 from mig_manager.geometry.cards import NVIDIA_VENDOR_ID
 from mig_manager.sim.model import devices
 from mig_manager.sim.model.codes import NvmlCode, NvmlFault
 from mig_manager.sim.model.hardware import figure
 from mig_manager.sim.model.state import ClientKind
 from mig_manager.sim.model.store import Store
+from mig_manager.sim.nvml import structures
 from mig_manager.sim.nvml.convert import (
     Argument,
     Bodies,
@@ -23,11 +22,13 @@ from mig_manager.sim.nvml.convert import (
     string_out,
     structure,
     uint_out,
+    versioned,
 )
 
 BODIES = Bodies()
 _MIB = 1024 * 1024
 _NO_INSTANCE = 0xFFFFFFFF
+_ENABLED = 1  # NVML_FEATURE_ENABLED
 _ARCHITECTURES = {7: 6, 8: 7, 9: 9, 10: 10, 12: 10}  # NVML_DEVICE_ARCH_* by the major compute capability
 
 
@@ -86,7 +87,7 @@ def _minor(store: Store, handles: Handles, device: Argument, minor: Argument) ->
 
 @BODIES.named("nvmlDeviceGetPciInfo_v3")
 def _pci(store: Store, handles: Handles, device: Argument, info: Argument) -> None:
-    key, out = handles.device(device), structure(info, pynvml.nvmlPciInfo_t)
+    key, out = handles.device(device), structure(info, structures.PciInfo)
     card, hardware = devices.physical_card(store, key), devices.physical_hardware(store, key)
     domain, bus, rest = card.bus_id.split(":")
     out.busIdLegacy = f"{domain[-4:]}:{bus}:{rest}".encode()
@@ -114,12 +115,12 @@ def _capability(store: Store, handles: Handles, device: Argument, major: Argumen
 def _persistence(store: Store, handles: Handles, device: Argument, mode: Argument) -> None:
     key, out = handles.device(device), uint_out(mode)
     devices.physical_card(store, key)
-    put(out, pynvml.NVML_FEATURE_ENABLED)
+    put(out, _ENABLED)
 
 
 @BODIES.named("nvmlDeviceGetMemoryInfo")
 def _memory(store: Store, handles: Handles, device: Argument, info: Argument) -> None:
-    key, out = handles.device(device), structure(info, pynvml.c_nvmlMemory_t)
+    key, out = handles.device(device), structure(info, structures.Memory)
     memory = devices.memory(store, key)
     # The first version has no field for what the driver reserves and counts it as used.
     out.total, out.free = memory.total * _MIB, memory.free * _MIB
@@ -128,7 +129,7 @@ def _memory(store: Store, handles: Handles, device: Argument, info: Argument) ->
 
 @BODIES.named("nvmlDeviceGetMemoryInfo_v2")
 def _memory_v2(store: Store, handles: Handles, device: Argument, info: Argument) -> None:
-    key, out = handles.device(device), structure(info, pynvml.c_nvmlMemory_v2_t, pynvml.nvmlMemory_v2)
+    key, out = handles.device(device), versioned(info, {2: structures.MemoryV2})
     memory = devices.memory(store, key)
     out.total, out.free = memory.total * _MIB, memory.free * _MIB
     out.reserved, out.used = memory.reserved * _MIB, memory.used * _MIB
@@ -136,7 +137,7 @@ def _memory_v2(store: Store, handles: Handles, device: Argument, info: Argument)
 
 @BODIES.named("nvmlDeviceGetUtilizationRates")
 def _utilization(store: Store, handles: Handles, device: Argument, rates: Argument) -> None:
-    key, out = handles.device(device), structure(rates, pynvml.c_nvmlUtilization_t)
+    key, out = handles.device(device), structure(rates, structures.Utilization)
     out.gpu, out.memory = devices.utilization(store, key)
 
 
@@ -192,7 +193,7 @@ def _parent(store: Store, handles: Handles, mig: Argument, device: Argument) -> 
 
 @BODIES.named("nvmlDeviceGetAttributes_v2")
 def _attributes(store: Store, handles: Handles, device: Argument, attributes: Argument) -> None:
-    key, out = handles.device(device), structure(attributes, pynvml.c_nvmlDeviceAttributes)
+    key, out = handles.device(device), structure(attributes, structures.Attributes)
     found = devices.attributes(store, key)
     out.multiprocessorCount = found.multiprocessors
     out.sharedCopyEngineCount = figure(found.engines.copy)
@@ -214,7 +215,7 @@ def _processes(kind: ClientKind) -> Body:
             put(out, len(found))  # although the call fails: that is how callers learn the size
             raise NvmlFault(NvmlCode.INSUFFICIENT_SIZE)
         if found:
-            target = pointer(array, pynvml.c_nvmlProcessInfo_v3_t)
+            target = pointer(array, structures.ProcessInfo)
             for index, client in enumerate(found):
                 target[index].pid = client.pid
                 target[index].usedGpuMemory = client.memory_mib * _MIB

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import pynvml
+import ctypes
 
 from mig_manager.geometry.profiles import GpuInstanceProfile, Placement
 from mig_manager.sim.model import instances
 from mig_manager.sim.model.hardware import figure
 from mig_manager.sim.model.store import Store
+from mig_manager.sim.nvml import structures
 from mig_manager.sim.nvml.convert import (
     Argument,
     Bodies,
@@ -19,26 +20,32 @@ from mig_manager.sim.nvml.convert import (
     put,
     structure,
     uint_out,
+    versioned,
 )
 
 BODIES = Bodies()
+_VERSIONS: dict[int, type[ctypes.Structure]] = {
+    2: structures.GpuInstanceProfileInfoV2,
+    3: structures.GpuInstanceProfileInfoV3,
+}
+_GRAPHICS_CAPABLE = 2  # NVML_GPU_INSTANCE_PROFILE_CAPS_GFX; peer-to-peer, the bit before it, was seen on no card
 
 
 @BODIES.named("nvmlDeviceGetGpuInstanceProfileInfo")
 def _profile(store: Store, handles: Handles, device: Argument, constant: Argument, info: Argument) -> None:
-    key, out = handles.device(device), structure(info, pynvml.c_nvmlGpuInstanceProfileInfo_t)
+    key, out = handles.device(device), structure(info, structures.GpuInstanceProfileInfo)
     _fill(out, instances.profile_by_constant(store, key, number(constant)))
 
 
 @BODIES.named("nvmlDeviceGetGpuInstanceProfileInfoV")
 def _profile_v(store: Store, handles: Handles, device: Argument, constant: Argument, info: Argument) -> None:
-    key, out = handles.device(device), _versioned(info)
+    key, out = handles.device(device), versioned(info, _VERSIONS)
     _fill_named(out, instances.profile_by_constant(store, key, number(constant)))
 
 
 @BODIES.named("nvmlDeviceGetGpuInstanceProfileInfoByIdV")
 def _profile_by_id(store: Store, handles: Handles, device: Argument, profile_id: Argument, info: Argument) -> None:
-    key, out = handles.device(device), _versioned(info)
+    key, out = handles.device(device), versioned(info, _VERSIONS)
     _fill_named(out, instances.profile_by_id(store, key, number(profile_id)))
 
 
@@ -93,40 +100,44 @@ def _by_id(store: Store, handles: Handles, device: Argument, instance_id: Argume
 
 @BODIES.named("nvmlGpuInstanceGetInfo")
 def _info(store: Store, handles: Handles, instance: Argument, info: Argument) -> None:
-    key, out = handles.gpu_instance(instance), structure(info, pynvml.c_nvmlGpuInstanceInfo_t)
+    key, out = handles.gpu_instance(instance), structure(info, structures.GpuInstanceInfo)
     device, state = instances.info(store, key)
-    out.device = handles.as_pointer(device, pynvml.c_nvmlDevice_t)
+    out.device = handles.address(device)
     out.id, out.profileId = state.id, state.profile_id
     out.placement.start, out.placement.size = state.start, state.size
 
 
+def is_graphics_capable(profile: GpuInstanceProfile) -> bool:
+    """Whether programs can draw on its instances."""
+    return profile.attributes == "+gfx"
+
+
 def read_placement(argument: Argument) -> Placement:
     """A placement; INVALID_ARGUMENT for NULL."""
-    found = structure(argument, pynvml.c_nvmlGpuInstancePlacement_t)
+    found = structure(argument, structures.Placement)
     return Placement(found.start, found.size)
 
 
 def write_placements(array: Argument, count: Structure, placements: tuple[Placement, ...]) -> None:
     """Write placements and their number; NULL asks for the number alone. The number that came in means nothing."""
     if array is not None:
-        target = pointer(array, pynvml.c_nvmlGpuInstancePlacement_t)
+        target = pointer(array, structures.Placement)
         for index, placement in enumerate(placements):
             target[index].start, target[index].size = placement.start, placement.size
     put(count, len(placements))
 
 
-def _versioned(info: Argument) -> Structure:
-    return structure(info, pynvml.c_nvmlGpuInstanceProfileInfo_v2_t, pynvml.nvmlGpuInstanceProfileInfo_v2)
-
-
 def _fill_named(out: Structure, profile: GpuInstanceProfile) -> None:
     _fill(out, profile)
     out.name = f"MIG {profile.name}".encode()
+    if isinstance(out, structures.GpuInstanceProfileInfoV3):
+        out.capabilities = _GRAPHICS_CAPABLE if is_graphics_capable(profile) else 0
 
 
 def _fill(out: Structure, profile: GpuInstanceProfile) -> None:
     out.id = profile.id
-    out.isP2pSupported = 0
+    if not isinstance(out, structures.GpuInstanceProfileInfoV3):
+        out.isP2pSupported = 0
     out.sliceCount = profile.slice_count
     out.instanceCount = profile.instance_count
     out.multiprocessorCount = figure(profile.multiprocessors)

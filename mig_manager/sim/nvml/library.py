@@ -8,7 +8,8 @@ real library, or that the simulated machine's file is damaged.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Sequence
 
 from mig_manager.sim.model.codes import NvmlCode, NvmlFault, error_text
 from mig_manager.sim.model.faults import SYMBOLS, enter
@@ -18,7 +19,7 @@ from mig_manager.sim.nvml.convert import Argument, Body, Handles, number
 
 _BODIES: dict[str, Body] = {**system.BODIES, **devices.BODIES, **instances.BODIES, **compute.BODIES}
 _ALWAYS_THERE = "nvmlErrorString"  # needs no machine and cannot fail
-_INIT, _SHUTDOWN = "nvmlInitWithFlags", "nvmlShutdown"
+INIT, _SHUTDOWN = "nvmlInitWithFlags", "nvmlShutdown"
 
 
 class Function:
@@ -34,34 +35,51 @@ class Function:
 
 
 class Library:
-    """What ``pynvml.nvmlLib`` is while a simulated machine is installed."""
+    """One process's view of a machine: its sessions and its handles.
+
+    It is what ``pynvml.nvmlLib`` is while a simulated machine is installed, and what is behind ``libnvidia-ml.so.1``.
+    """
 
     def __init__(self, store: Store, sleep: Callable[[float], None]) -> None:
         self._store = store
         self._sleep = sleep
         self._handles = Handles()
         self._sessions = 0
+        self._counting = threading.Lock()
+
+    @property
+    def in_use(self) -> bool:
+        """Whether there were more initialisations than shutdowns."""
+        return self._sessions > 0
 
     def __getattr__(self, symbol: str) -> Function:
         if symbol == _ALWAYS_THERE:
             return Function(lambda code: error_text(number(code)).encode())
         if symbol not in SYMBOLS:
             raise AttributeError(symbol)
-        return Function(lambda *arguments: self._invoke(symbol, arguments))
+        return Function(lambda *arguments: self.invoke(symbol, arguments))
 
-    def _invoke(self, symbol: str, arguments: tuple[Argument, ...]) -> int:
-        if symbol != _INIT and not self._sessions:
+    def invoke(self, symbol: str, arguments: Sequence[Argument]) -> int:
+        """Call a function and return NVML's code; MachineError when the machine cannot be read."""
+        if symbol != INIT and not self._sessions:
             return int(NvmlCode.UNINITIALIZED)
         try:
             if enter(self._store, symbol, self._sleep):
                 return int(NvmlCode.SUCCESS)
-            if symbol == _INIT:
+            if symbol == INIT:
                 self._store.read()
-                self._sessions += 1
+                with self._counting:
+                    self._sessions += 1
             elif symbol == _SHUTDOWN:
-                self._sessions -= 1
+                self._end_session()
             else:
                 _BODIES[symbol](self._store, self._handles, *arguments)
         except NvmlFault as fault:
             return int(fault.code)
         return int(NvmlCode.SUCCESS)
+
+    def _end_session(self) -> None:
+        with self._counting:
+            if not self._sessions:  # another thread was faster
+                raise NvmlFault(NvmlCode.UNINITIALIZED)
+            self._sessions -= 1

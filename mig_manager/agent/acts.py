@@ -9,12 +9,13 @@ from typing import Any
 
 from mig_manager.agent import labels
 from mig_manager.agent.autoscalers import keep_off
-from mig_manager.agent.clients import must_go, plugin_pods, resume_patch, wanted_pause
+from mig_manager.agent.clients import GpuClient, due, must_go, plugin_pods, resume_patch, wanted_pause
 from mig_manager.agent.clients import pause_patch as patch_for
 from mig_manager.agent.context import Context
 from mig_manager.agent.devices import offered
 from mig_manager.agent.names import CORDONED, STATE
 from mig_manager.agent.ours import handed_back, untainted
+from mig_manager.agent.planning import changes_mode
 from mig_manager.agent.pods import Pod
 from mig_manager.agent.results import CONTINUE, SOON_S, Refuse, StepResult, Wait
 from mig_manager.kube.errors import ConflictError, NotFoundError
@@ -76,7 +77,7 @@ def pause(ctx: Context) -> StepResult:
 
     The labels that promise slices go in that patch too: what no plugin offers is not exposed.
     """
-    clients = ctx.settings.clients
+    clients = due_clients(ctx)
     paused = wanted_pause(clients, ctx.node, ctx.pods)
     body = patch_for(paused, ctx.node)
     if body:
@@ -95,6 +96,11 @@ def pause(ctx: Context) -> StepResult:
     if away and still and ctx.strategy is not Strategy.NONE and not _only_restarted(ctx, paused.restart):
         return Wait("PausingClients", SOON_S, f"the kubelet still offers {', '.join(sorted(still))}")
     return CONTINUE
+
+
+def due_clients(ctx: Context) -> tuple[GpuClient, ...]:
+    """The GPU clients that have to be away for the work of this pass."""
+    return due(ctx.settings.clients, mode_change=changes_mode(ctx.work))
 
 
 def restart_clients(ctx: Context) -> None:

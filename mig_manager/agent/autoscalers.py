@@ -23,15 +23,12 @@ def is_kept(node: Mapping[str, Any]) -> bool:
 
 
 def keep_off(node: Mapping[str, Any]) -> dict[str, str]:
-    """The annotations that keep autoscalers off, with the record of what they were; empty when they do already.
-
-    Where somebody has said the same for his own reasons, that is not ours to take back.
-    """
+    """The annotations that keep autoscalers off, with the record of what they were; empty when they do already."""
     present = _annotations(node)
     if KEPT in present:
         return {}
-    former = {name: present.get(name) for name in KEPT_OFF if present.get(name) != _WORD}
-    return {**dict.fromkeys(former, _WORD), KEPT: json.dumps(former)}
+    former = {name: present.get(name) for name in KEPT_OFF}
+    return {**dict.fromkeys(KEPT_OFF, _WORD), KEPT: json.dumps(former)}
 
 
 def let_go(node: Mapping[str, Any]) -> dict[str, str | None]:

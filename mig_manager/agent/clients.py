@@ -9,16 +9,20 @@ What was paused, and what the labels were, stands in one annotation that is writ
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from fnmatch import fnmatchcase
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from mig_manager.agent.names import PAUSE_TAINT, PAUSED, PAUSED_WORD
 from mig_manager.agent.pods import Pod
+from mig_manager.geometry.state import SliceKey
 
 DEPLOYED = "true"
+
+EVERY_CHANGE, MODE_CHANGE = "every-change", "mode-change"
 
 
 class ClientsError(Exception):
@@ -30,16 +34,27 @@ class GpuClient:
     """A program that uses the GPUs of every node; see ``clients.yaml``."""
 
     name: str
-    labels: Mapping[str, str]
+    labels: Mapping[str, str] = field(default_factory=dict)
+    namespace: str = ""
     container: str = ""
+    owner: str = ""
     gate: str = ""
+    when: str = EVERY_CHANGE
     plugin: bool = False
 
     def is_pod(self, pod: Pod) -> bool:
         """Whether the pod is one of this client's."""
         if any(pod.labels.get(key) != value for key, value in self.labels.items()):
             return False
+        if self.namespace not in ("", pod.namespace):
+            return False
+        if self.owner and not any(fnmatchcase(owner, self.owner) for owner in pod.owners):
+            return False
         return not self.container or any(c.get("name") == self.container for c in pod.containers())
+
+    def goes_before(self, key: SliceKey) -> bool:
+        """Whether it is away before what it uses there can be in anybody's way."""
+        return self.when == EVERY_CHANGE or key.gpu_instance is None
 
     def pods(self, pods: Iterable[Pod]) -> list[Pod]:
         """Its pods among these, as far as they have not ended."""
@@ -89,20 +104,47 @@ def _noted(text: str) -> Pause:
 
 
 def load_clients(path: Path | None = None) -> tuple[GpuClient, ...]:
-    """The shipped list, or the one in a file; ClientsError when that cannot be understood."""
+    """The shipped list, with those of a file added to it; one of the same name takes the shipped one's place.
+
+    ClientsError when the file cannot be understood.
+    """
+    shipped = "clients.yaml"
+    found = _clients_in(shipped, lambda: resources.files(__package__).joinpath(shipped).read_text(encoding="utf-8"))
+    if path is not None:
+        found |= _clients_in(str(path), lambda: path.read_text(encoding="utf-8"))
+    return tuple(found.values())
+
+
+def _clients_in(source: str, read: Callable[[], str]) -> dict[str, GpuClient]:
     import yaml
 
-    source = str(path) if path else "clients.yaml"
+    doing = f"reading GPU clients from {source}"
     try:
-        text = path.read_text(encoding="utf-8") if path else resources.files(__package__).joinpath(source).read_text()
-        items = yaml.safe_load(text)
-        clients = tuple(GpuClient(**item) for item in items)
-    except (OSError, yaml.YAMLError, TypeError) as error:
-        raise ClientsError(f"reading GPU clients from {source}: {error}") from error
-    for client in clients:
-        if not client.labels:
-            raise ClientsError(f"reading GPU clients from {source}: {client.name} has no labels to find its pods by")
-    return clients
+        clients = [_client(item) for item in yaml.safe_load(read())]
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, TypeError, ValueError) as error:
+        raise ClientsError(f"{doing}: {error}") from error
+    return {client.name: client for client in clients}
+
+
+def _client(item: object) -> GpuClient:
+    """One entry; ValueError or TypeError when it is not one."""
+    if not isinstance(item, Mapping):
+        raise TypeError(f"{item!r} is no GPU client; write a mapping with name and labels")
+    words = {word.name for word in fields(GpuClient)}
+    unknown = sorted(item.keys() - words)
+    if unknown:
+        raise ValueError(f"{unknown[0]} is no word for a GPU client; known are {', '.join(sorted(words))}")
+    client = GpuClient(**item)
+    if not (client.labels or client.owner):
+        raise ValueError(f"{client.name} has neither labels nor owner to find its pods by")
+    if client.when not in (EVERY_CHANGE, MODE_CHANGE):
+        raise ValueError(f"{client.name}: when is {client.when}; say {EVERY_CHANGE} or {MODE_CHANGE}")
+    return client
+
+
+def due(clients: Iterable[GpuClient], *, mode_change: bool) -> tuple[GpuClient, ...]:
+    """Those that have to be away for a change."""
+    return tuple(client for client in clients if mode_change or client.when == EVERY_CHANGE)
 
 
 def wanted_pause(clients: Sequence[GpuClient], node: Mapping[str, Any], pods: Sequence[Pod]) -> Pause:

@@ -66,7 +66,7 @@ def holding(
     for key, who in users.found.items():
         for user in who:
             owner = owners.get(user.pod_uid or "")
-            client = owner is not None and any(c.is_pod(owner) for c in clients)
+            client = owner is not None and any(c.is_pod(owner) and c.goes_before(key) for c in clients)
             explained = owner is None and user.pod_uid != "" and _explained(key, placed)
             if not client and not explained:
                 found.setdefault(key, set()).add(_holder(user, owner, asking))

@@ -59,6 +59,13 @@ def counts(plan: Plan) -> tuple[int, int]:
     return create, destroy
 
 
+def changes_mode(plan: Plan | None) -> bool:
+    """Whether MIG is turned on or off on some card; also where nobody knows yet."""
+    if plan is None:
+        return True
+    return any(p.difference.set_mode is not None or not p.difference.becomes_current for p in plan.cards)
+
+
 def in_the_way(plan: Plan, holders: Holders) -> tuple[Holder, ...]:
     """Everybody who uses what the plan destroys, those included who are leaving."""
     found: set[Holder] = set()

@@ -47,6 +47,11 @@ class Pod:
         return frozenset({self.uid, annotations.get(MIRROR, self.uid)})
 
     @property
+    def owners(self) -> tuple[str, ...]:
+        """The names of what owns it."""
+        return tuple(str(owner["name"]) for owner in self.body["metadata"].get("ownerReferences") or ())
+
+    @property
     def labels(self) -> Mapping[str, str]:
         """Its labels."""
         return self.body["metadata"].get("labels") or {}

@@ -83,7 +83,7 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
     help="Where the host's /proc is mounted, with its process ids. [default: /proc]",
 )
 @click.option("--nvml", envvar="NVML_LIBRARY", type=click.Path(path_type=Path), help="The path of libnvidia-ml.so.1.")
-@click.option("--clients", envvar="GPU_CLIENTS", type=_FILE, help="A list of GPU clients instead of the shipped one.")
+@click.option("--clients", envvar="GPU_CLIENTS", type=_FILE, help="GPU clients that are not on the shipped list.")
 @click.option(
     "--reboot-command",
     envvar="REBOOT_COMMAND",

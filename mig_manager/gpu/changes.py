@@ -21,7 +21,7 @@ from mig_manager.geometry.state import (
     holders_of_card,
     holders_of_instance,
 )
-from mig_manager.gpu.holders import FindHolders, HeldError, holders_of_compute
+from mig_manager.gpu.holders import FindHolders, GhostHolderError, HeldError, holders_of_compute
 from mig_manager.gpu.journal import Targets
 from mig_manager.gpu.parts import Action, Event, Part, UnplannedError, compute_name_of, name_of, parts_on
 from mig_manager.gpu.port import GpuError, Gpus, GpuSession, InUseError, NotFoundError, NotSupportedError
@@ -32,8 +32,7 @@ _T = TypeVar("_T")
 _Attempt = Callable[[], AbstractContextManager[None]]
 
 # NVML can report an instance in use for a moment after its last client has gone (NVIDIA go-nvml issue 146).
-IN_USE_ATTEMPTS = 4
-IN_USE_PAUSE_S = 1.5
+IN_USE_PAUSES_S = (1.0, 2.0, 4.0)
 
 
 @dataclass
@@ -249,21 +248,24 @@ class Changes:
             raise GpuError(f"verifying {card.label}", "the card does not show the layout that was made", 0)
 
     def _call(self, event: Event, act: Callable[[], _T]) -> _T:
-        """Do it, patiently while NVML says in use; a holder that has a name is no reason for patience."""
+        """Do it, patiently while NVML says in use; a holder that has a name is no reason for patience.
+
+        GhostHolderError when patience was in vain.
+        """
         self.progress(event)
-        for attempt in range(IN_USE_ATTEMPTS):
-            if attempt:
-                self.sleep(IN_USE_PAUSE_S)
+        for pause in (*IN_USE_PAUSES_S, None):
             try:
                 result = act()
             except HeldError:
                 raise
             except InUseError as error:
-                last = error
-                continue
-            self.calls.append(event)
-            return result
-        raise last
+                if pause is None:
+                    raise GhostHolderError(error) from error
+                self.sleep(pause)
+            else:
+                break
+        self.calls.append(event)
+        return result
 
     def _holders(self, session: GpuSession, card: Card) -> Holders:
         return self.find_holders(session, (card.uuid,))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from mig_manager.geometry.cards import ModeChange
 from mig_manager.geometry.state import Card, ComputeInstance, GpuInstance, Holder, Holders, SliceKey, said
-from mig_manager.gpu.hints import holder_of, minds_resets_only
+from mig_manager.gpu.hints import GHOST_HINT, holder_of, minds_resets_only
 from mig_manager.gpu.port import GpuSession, InUseError
 from mig_manager.gpu.proc import Instance, Opened, Processes, ProcTree, User
 
@@ -23,6 +23,13 @@ class HeldError(InUseError):
     def __init__(self, doing: str, holders: Collection[Holder]) -> None:
         self.holders = tuple(sorted(holders))
         super().__init__(doing, f"used by {said(self.holders)}", _IN_USE)
+
+
+class GhostHolderError(InUseError):
+    """NVML goes on saying that something is in use, and nobody is to be seen who uses it."""
+
+    def __init__(self, error: InUseError) -> None:
+        super().__init__(error.doing, f"{error.text}; {GHOST_HINT}", error.code)
 
 
 @dataclass(frozen=True, slots=True)

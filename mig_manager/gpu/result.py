@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from mig_manager.geometry.state import Card, Holder
-from mig_manager.gpu.holders import HeldError
+from mig_manager.gpu.holders import GhostHolderError, HeldError
 from mig_manager.gpu.parts import Event
 from mig_manager.gpu.port import GpuError
 from mig_manager.gpu.reset import PendingError
@@ -27,10 +27,10 @@ class Outcome(StrEnum):
 class Result:
     """The outcome with its reason.
 
-    ``reason`` is one CamelCase word (InUse, Unplanned, GpuGone, ApplyFailed, RebootRequired, RebootDidNotHelp,
-    RollbackFailed or a plan's own) and ``message`` says it in one line; both are empty when all is well. ``holders``
-    are those that were in the way. ``calls`` are the changing calls that succeeded, those of a rollback included;
-    ``cards`` are the cards concerned as they are now, as far as they could be read.
+    ``reason`` is one CamelCase word (InUse, Unplanned, GpuGone, ApplyFailed, GhostHolder, RebootRequired,
+    RebootDidNotHelp, RollbackFailed or a plan's own) and ``message`` says it in one line; both are empty when all is
+    well. ``holders`` are those that were in the way. ``calls`` are the changing calls that succeeded, those of a
+    rollback included; ``cards`` are the cards concerned as they are now, as far as they could be read.
     """
 
     outcome: Outcome
@@ -47,11 +47,14 @@ class Result:
 
 
 def reason_of(errors: Sequence[GpuError]) -> str:
-    """What a change that failed with these errors is called: a mode that would not become current is a case apart."""
+    """What a change that failed with these errors is called.
+
+    A mode that would not become current, and a user whom nobody can see, are cases apart.
+    """
     pending = next((error for error in errors if isinstance(error, PendingError)), None)
-    if pending is None:
-        return "ApplyFailed"
-    return "RebootRequired" if pending.means == "reset" else "RebootDidNotHelp"
+    if pending is not None:
+        return "RebootRequired" if pending.means == "reset" else "RebootDidNotHelp"
+    return "GhostHolder" if any(isinstance(e, GhostHolderError) for e in errors) else "ApplyFailed"
 
 
 def holders_in(errors: Sequence[GpuError]) -> tuple[Holder, ...]:

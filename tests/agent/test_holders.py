@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from mig_manager.agent.clients import GpuClient
 from mig_manager.agent.holding import holding
 from mig_manager.agent.live import LiveHolders, pods_on
 from mig_manager.agent.pods import Pod
@@ -14,11 +15,12 @@ from mig_manager.geometry.layout import MigMode
 from mig_manager.geometry.state import Holder, SliceKey
 from mig_manager.gpu.holders import Users
 from mig_manager.gpu.proc import User
-from mig_manager.kube.kinds import NODE, POD
+from mig_manager.kube.kinds import MIG_NODE, NODE, POD
 from mig_manager.planner.strategy import Strategy
-from tests.agent.moments import ready_message
-from tests.agent.test_life import Make, advance, granted
-from tests.agent.worlds import A100, CLIENTS, H100, World, every
+from tests.agent.moments import ready_message, said
+from tests.agent.test_last_look import run_until
+from tests.agent.test_life import CUT, Make, advance, granted
+from tests.agent.worlds import A100, CLIENTS, H100, KilledError, Process, World, every
 
 DONE = ["1g.10gb@0 1g.10gb@1 1g.10gb@2 3g.40gb@4"]
 
@@ -231,9 +233,9 @@ def test_processes_that_may_not_be_looked_at_are_said_once(world: Make, caplog: 
         agent.run_pass()
         unreadable = 2
         agent.run_pass()
-    said = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
+    warned = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
     text = "the open files of {} processes cannot be read: the agent lacks CAP_SYS_PTRACE or hostPID"
-    assert [text.format(3), text.format(2)] == said
+    assert [text.format(3), text.format(2)] == warned
 
 
 # -- GPU clients --
@@ -252,3 +254,97 @@ def test_gpu_clients_are_in_nobodys_way_before_they_are_paused(world: Make) -> N
     w.kube.delete(POD, "exporter", "gpu-operator", grace_s=0)
     assert "release: Done" == w.settle()[-1]
     assert [] == w.deleted
+
+
+# -- nobody --
+
+
+def test_ghost_holder_is_said_and_the_node_given_back(world: Make) -> None:
+    """The driver goes on saying in use and nobody is there: tried for a while, taken back, said with what may help."""
+    w = granted(world)
+    ghost = w.machine.hold(0, start=2, visible=False)
+    before = w.shape()
+    for _ in range(10):
+        if w.run_pass().step == "apply":
+            break
+        w.tick()
+    state = w.grant_status
+    assert ("Released", "RolledBack", "GhostHolder") == (state["state"], state["result"], state["reason"])
+    assert ("True", "GhostHolder") == w.condition("Degraded")
+    assert "nobody is to be seen there; restart DCGM and its exporter" in state["message"]
+    assert before == w.shape()
+    w.assert_clean()
+    w.machine.free(pid=ghost.pid)
+    w.tick(60)
+    assert "release: Done" == w.settle(control=True)[-1]
+    assert DONE == w.shape()
+
+
+# -- clients of an administrator --
+
+MONITOR = GpuClient("monitor", {"app": "monitor"}, when="mode-change")
+
+
+def monitored(w: World, *files: str) -> int:
+    """A monitor of somebody's own on the node; the pid of its process."""
+    return unasked(w, "monitor", *files, labels={"app": "monitor"}, namespace="monitoring")
+
+
+def passes(w: World, count: int, *clients: GpuClient) -> list[str]:
+    """Passes of an agent with these clients beside the shipped ones; where they ended."""
+    ended = []
+    for _ in range(count):
+        with w.agent(clients=(*CLIENTS, *clients)) as agent:
+            ended.append(said(agent.run_pass()))
+        w.tick()
+    return ended
+
+
+def test_client_of_ones_own_is_away_for_a_change_of_mode(world: Make) -> None:
+    """A monitor that has the card open would keep MIG from being turned on; on the list it is sent away for it."""
+    w = world(A100, mig=False)
+    w.want(every("1g*7"))
+    w.run_pass()
+    w.grant()
+    pid = monitored(w, *w.proc.files(0))
+    assert "take_up: InUse" == w.settle(1)[-1]
+    assert "pause_clients: PausingClients" == passes(w, 1, MONITOR)[-1]
+    w.proc.remove(pid)
+    assert "release: Done" in passes(w, 10, MONITOR)
+    assert ["monitoring/monitor"] == w.deleted
+    w.assert_clean()
+
+
+def test_client_of_ones_own_stays_while_slices_change(world: Make) -> None:
+    """Where no mode changes it is left alone; on a slice that has to go it is named."""
+    w = granted(world)
+    pid = monitored(w, *w.proc.files(0), *slice_files(w, 2))
+    assert "take_up: InUse" == passes(w, 1, MONITOR)[-1]
+    w.proc.remove(pid)
+    host(w, "monitor", *w.proc.files(0))
+    assert "release: Done" in passes(w, 10, MONITOR)
+    assert [] == w.deleted
+
+
+def test_plugin_is_started_anew_where_a_change_ends_without_a_hold(world: Make) -> None:
+    """The change was cut short and its MIGNode is gone: it is finished, and a plugin that only restarts sees that."""
+    w = world(A100, cut=CUT, gated=False, plugin_tolerates=True)
+    w.want(every("1g*7"))
+    w.run_pass()
+    w.grant()
+
+    def die(_: World) -> None:
+        raise KilledError
+
+    with pytest.raises(KilledError):
+        run_until(w, "nvmlGpuInstanceDestroy done", die)
+    w.admin.delete(MIG_NODE, "n1")
+    w.process = Process()
+    w.tick()  # the plugin has come back meanwhile, and saw what was there in the middle
+    plugin = w.plugin()
+    assert plugin is not None
+    w.run_pass()
+    assert w.journal.intent is None
+    (pod,) = (p for p in w.kube.list(POD, "gpu-operator").items if p["metadata"]["uid"] == plugin["metadata"]["uid"])
+    assert "deletionTimestamp" in pod["metadata"]
+    w.assert_clean()

@@ -17,6 +17,7 @@ from mig_manager.agent.clients import (
     ClientsError,
     GpuClient,
     Pause,
+    due,
     load_clients,
     must_go,
     pause_patch,
@@ -304,19 +305,74 @@ def test_pods_of_one_chart_are_told_apart_by_container() -> None:
     assert [] == CHART.pods([client_pod("chart", container="gpu-feature-discovery-ctr")])
 
 
+def test_pods_of_one_chart_are_told_apart_by_owner_and_namespace() -> None:
+    """A DaemonSet's name with * for any text, and a namespace, tell pods apart that carry the same labels."""
+    mps = GpuClient("mps", owner="*-mps-control-daemon", namespace="ns")
+    metadata = {"name": "x", "namespace": "ns", "uid": "u"}
+
+    def owned(by: str, **more: str) -> Pod:
+        owners = [{"kind": "DaemonSet", "name": by, "controller": True}]
+        return Pod({"metadata": {**metadata, "ownerReferences": owners, **more}, "spec": {"containers": []}})
+
+    assert mps.is_pod(owned("nvdp-nvidia-device-plugin-mps-control-daemon"))
+    assert not mps.is_pod(owned("nvdp-nvidia-device-plugin"))
+    assert not mps.is_pod(owned("nvdp-nvidia-device-plugin-mps-control-daemon", namespace="other"))
+    assert not mps.is_pod(Pod({"metadata": metadata, "spec": {"containers": []}}))
+
+
+def test_clients_of_a_change_of_mode_stay_otherwise() -> None:
+    """Who minds only a change of mode is away for that, and nobody's obstacle before it."""
+    monitor = GpuClient("monitor", {"app": "monitor"}, when="mode-change")
+    assert (GATED, monitor) == due([GATED, monitor], mode_change=True)
+    assert (GATED,) == due([GATED, monitor], mode_change=False)
+    assert monitor.goes_before(WHOLE.key)
+    assert not monitor.goes_before(ONE.key)
+    assert GATED.goes_before(ONE.key)
+
+
 def test_shipped_clients() -> None:
     """The shipped list has a device plugin, and every client can be found."""
     clients = load_clients()
     assert {"device-plugin", "device-plugin-chart", "device-plugin-manifest"} == {c.name for c in clients if c.plugin}
+    assert {"mps-daemon", "mps-daemon-chart", "dcgm", "dcgm-exporter", "gpu-feature-discovery"} <= {
+        c.name for c in clients
+    }
+    gates = {c.gate for c in clients}
+    assert {"nvidia.com/gpu.deploy.device-plugin", "nvidia.com/gpu.deploy.dcgm", ""} <= gates
 
 
-@pytest.mark.parametrize("text", ["- {name: a, labels: {}}", "- {nome: a}", "{", "3"])
-def test_bad_clients_are_refused(text: str, tmp_path: Path) -> None:
-    """A list that cannot be understood names the file."""
+def test_own_clients_are_added_to_the_shipped_ones(tmp_path: Path) -> None:
+    """A list of one's own adds to the shipped list; a client of the same name takes the shipped one's place."""
+    path = tmp_path / "clients.yaml"
+    path.write_text("- {name: monitor, owner: my-*, when: mode-change}\n- {name: dcgm, labels: {app: mine}}\n")
+    shipped, clients = load_clients(), load_clients(path)
+    assert len(shipped) + 1 == len(clients)
+    assert GpuClient("monitor", owner="my-*", when="mode-change") == clients[-1]
+    assert [{"app": "mine"}] == [c.labels for c in clients if c.name == "dcgm"]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("- {name: a, labels: {}}", "a has neither labels nor owner"),
+        ("- {name: a, labels: {b: c}, when: never}", "a: when is never; say every-change or mode-change"),
+        ("- {nome: a}", "nome is no word for a GPU client; known are container, gate, labels"),
+        ("- {labels: {a: b}}", "name"),
+        ("- a", "'a' is no GPU client"),
+        ("{", "while parsing"),
+        ("3", "not iterable"),
+    ],
+)
+def test_bad_clients_are_refused(text: str, says: str, tmp_path: Path) -> None:
+    """A list that cannot be understood names the file, and what is wrong with it."""
     path = tmp_path / "clients.yaml"
     path.write_text(text)
-    with pytest.raises(ClientsError, match=r"clients\.yaml"):
+    with pytest.raises(ClientsError, match=rf"reading GPU clients from .*clients\.yaml: (.|\n)*{says}"):
         load_clients(path)
+
+
+def test_clients_that_are_not_there_are_refused(tmp_path: Path) -> None:
+    """A path that leads nowhere is not an empty list."""
     with pytest.raises(ClientsError, match="missing"):
         load_clients(tmp_path / "missing")
 

@@ -14,6 +14,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from mig_manager.agent.clients import load_clients
 from mig_manager.cli.main import program
 from mig_manager.sim.controlplane.kubectl import find_kubectl
 from tests.deploy.manifests import DEPLOY, ROOT
@@ -92,6 +93,22 @@ def test_host_tools_can_be_added(overlay: Path) -> None:
     file.write_text(file.read_text().replace("../deploy/gpu-operator", "../deploy"))
     pod = extended(overlay, "components", components_with("host-tools"))
     assert "/host" in [m["mountPath"] for m in pod["containers"][0]["volumeMounts"]]
+
+
+def test_own_gpu_clients_can_be_added(overlay: Path) -> None:
+    """The list of the page is one that agents understand, and the settings of the page bring it to them."""
+    file = overlay / "clients.yaml"
+    file.write_text(HERE_DOCUMENTS["clients.yaml"])
+    shipped = load_clients()
+    assert ["cloud-device-plugin", "monitor"] == [c.name for c in load_clients(file) if c not in shipped]
+    block = yaml.safe_load(block_with("configMapGenerator"))
+    extended(overlay, "configMapGenerator", yaml.safe_dump(block["configMapGenerator"]))
+    pod = extended(overlay, "patches", yaml.safe_dump(block["patches"]))
+    (agent,) = pod["containers"]
+    (path,) = (v["value"] for v in agent["env"] if v["name"] == "GPU_CLIENTS")
+    (mount,) = (m for m in agent["volumeMounts"] if path == f"{m['mountPath']}/{file.name}")
+    (volume,) = (v for v in pod["volumes"] if v["name"] == mount["name"])
+    assert volume["configMap"]["name"].startswith("gpu-clients-")
 
 
 def test_maintenance_leases_can_be_respected(overlay: Path) -> None:

@@ -15,6 +15,7 @@ from mig_manager.geometry.layout import Layout, MigMode
 from mig_manager.geometry.profiles import Placement
 from mig_manager.geometry.state import Card, Holder, Holders, SliceKey
 from mig_manager.gpu.apply import DEFAULT_MEANS, apply
+from mig_manager.gpu.hints import GHOST_HINT
 from mig_manager.gpu.holders import process_holders
 from mig_manager.gpu.parts import Action, Event
 from mig_manager.gpu.port import GpuSession
@@ -324,7 +325,7 @@ def test_in_use_is_retried_for_a_while(world: Make) -> None:
     plan = w.plan(layout)
     w.machine.inject("nvmlGpuInstanceDestroy", code=NvmlCode.IN_USE, calls=[1, 2, 3])
     assert Outcome.APPLIED is w.apply(plan).outcome
-    assert [1.5, 1.5, 1.5] == w.slept
+    assert [1.0, 2.0, 4.0] == w.slept
 
 
 def test_ghost_holder(world: Make) -> None:
@@ -336,8 +337,9 @@ def test_ghost_holder(world: Make) -> None:
     result = w.apply(plan)
     assert Outcome.ROLLED_BACK is result.outcome
     act = "destroying compute instance 0 of GPU instance 2g.20gb at 2 on GPU 0"
-    assert f"{act}: In use by another client" == result.message
-    assert [1.5, 1.5, 1.5] == w.slept
+    assert f"{act}: In use by another client; {GHOST_HINT}" == result.message
+    assert "GhostHolder" == result.reason
+    assert [1.0, 2.0, 4.0] == w.slept
     assert before == w.shape()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mig_manager.agent import acts
 from mig_manager.agent.clients import must_go
 from mig_manager.agent.context import Context
 from mig_manager.agent.identity import cordon_of
@@ -67,4 +68,4 @@ def last_look(ctx: Context, holders: LiveHolders) -> str:
     paused = ctx.pause
     if paused is None:
         return "ClientsResumed"
-    return "ClientsBack" if must_go(ctx.settings.clients, paused, ctx.pods) else ""
+    return "ClientsBack" if must_go(acts.due_clients(ctx), paused, ctx.pods) else ""

@@ -25,7 +25,7 @@ def stand_down(ctx: Context) -> StepResult:
 
 def stand_down_with(ctx: Context, verdict: Verdict) -> StepResult:
     """Leave the node alone and report how it ended."""
-    if verdict.result != "Aborted":
+    if verdict.result != "Aborted" or ctx.draft.changes:
         acts.restart_clients(ctx)
     hold = ctx.hold
     state = "pending" if verdict.result in ("Applied", "Aborted") else "failed"

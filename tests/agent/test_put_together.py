@@ -15,6 +15,7 @@ from typing import Any
 import kopf
 import pytest
 import yaml
+from click.testing import CliRunner
 
 from mig_manager.agent import handlers, program
 from mig_manager.agent.clients import ClientsError
@@ -25,6 +26,7 @@ from mig_manager.agent.reboot import read_boot_id
 from mig_manager.agent.results import Done
 from mig_manager.agent.strategy import strategy_for
 from mig_manager.agent.worker import Worker
+from mig_manager.cli.agent import agent as command
 from mig_manager.gpu.holders import process_users
 from mig_manager.gpu.lock import HostLock, LockedError
 from mig_manager.kube.errors import ForbiddenError
@@ -89,6 +91,29 @@ def test_bad_list_of_clients_is_found_at_the_start(world: Make, tmp_path: Path) 
     with ExitStack() as closing, pytest.raises(ClientsError, match=r"clients\.yaml: a has no labels"):
         build(options(tmp_path, clients=path), w.admin, hardware, closing)
     assert not (tmp_path / "state").exists()
+
+
+def test_command_that_reboots_is_the_administrators(world: Make, tmp_path: Path) -> None:
+    """Its words are as quoted, it is run without a shell, and without one there is no way to reboot."""
+    ran = tmp_path / "ran"
+    w = world(A100)
+    hardware = Hardware(process_users, w.reset, lambda: None, read_boot_id)
+    for words, there in (((), False), (("sh", "-c", f"echo a b > {ran}"), True)):
+        with ExitStack() as closing:
+            worker = build(options(tmp_path, reboot_command=words), w.admin, hardware, closing)
+            reboot = worker._agent.ports.reboot
+            assert there is (reboot is not None)
+            if reboot is not None:
+                reboot()
+    assert "a b\n" == ran.read_text()
+
+
+def test_command_that_is_quoted_wrongly_is_refused() -> None:
+    """The agent does not start with it, and says what is wrong."""
+    result = CliRunner().invoke(command, ["--node", "n1", "--reboot-command", "sh -c 'reboot"])
+    assert 2 == result.exit_code
+    assert "Invalid value for '--reboot-command'" in result.output
+    assert "No closing quotation" in result.output
 
 
 @pytest.mark.parametrize("below", [False, True], ids=["on the host", "in a driver container"])

@@ -7,7 +7,7 @@ file and the cards say. The one exception is ``Memory``, which holds clocks of w
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from typing import Protocol
@@ -240,6 +240,15 @@ class Context:
         if self.driver_error is not None:
             return False
         return half_done(self.cards, self.record) or lacks_slices(self.cards, self.record)
+
+    @property
+    def repairable(self) -> bool:
+        """Whether slices are missing that can come back by themselves: those of a card that is gone cannot."""
+        there = {card.uuid for card in self.cards}
+        good = {uuid: target for uuid, target in self.record.last_good.items() if uuid in there}
+        return self.lacking and (
+            half_done(self.cards, self.record) or lacks_slices(self.cards, replace(self.record, last_good=good))
+        )
 
     @property
     def unavailable(self) -> bool:

@@ -73,7 +73,7 @@ def status_of(ctx: Context, ending: Ending) -> MIGNodeStatus:
         plan=_plan_status(ctx),
         gpus=tuple(gpu_status(card) for card in ctx.cards),
         summary=_summary(ctx.cards),
-        slices_missing=ctx.lacking,
+        slices_missing=ctx.repairable,
         resources=device_counts(d for d in exposed(ctx) if d.name is not None),
     )
 

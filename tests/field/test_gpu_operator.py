@@ -94,13 +94,14 @@ def test_go_118_a_mode_that_stays_pending_is_shown(world: Make) -> None:
 
 
 def test_go_1606_a_card_that_only_a_reboot_changes_is_never_called_done(world: Make) -> None:
-    """An Ampere card in a virtual machine refuses its reset: the node says so, and is open for what it has."""
+    """An Ampere card in a virtual machine is not reset: the plan says so, and the node is left as it is."""
     w = world(SXM, mig=False)
     with w.machine.change() as state:
         state.cards[0].passthrough = True
     w.want(every("1g*3", "3g"))
     w.settle(20, control=True)
-    assert "True" != w.ready[0]
+    assert ("False", "ImpactNotAllowed") == w.ready
+    assert "RebootNode" == w.status["plan"]["impact"]
     assert "Applied" != w.grant_status.get("result")
     w.assert_clean()
 
@@ -227,12 +228,14 @@ def test_go_2570_who_asked_for_nothing_is_found_by_its_process(world: Make) -> N
 
 
 def test_go_1309_a_card_that_is_missing_is_not_made_up_for(world: Make) -> None:
-    """When GPU 0 vanishes the other becomes GPU 0, and keeps its slices."""
+    """When GPU 0 vanishes the other becomes GPU 0: it keeps its slices, and the node says what is missing."""
     w = applied(world, A100, A100)
     kept = births(w, 1)
     w.machine.remove_card(0)
     w.settle(5, seconds=30)
     assert kept == births(w, 0)
+    assert ("True", "GpuMissing") == w.condition("Degraded")
+    assert "True" != w.ready[0]
 
 
 def test_go_1845_a_kill_between_mode_and_slices(world: Make) -> None:

@@ -277,8 +277,9 @@ class SlicesInUse:
 
 
 def _generations(state: MachineState) -> dict[str, int]:
-    """The number of each slice, by the UUID of its MIG device."""
-    return {
+    """The number of each slice, by the UUID of its MIG device; a card that is used as a whole is there without MIG."""
+    whole = {card.uuid: 0 for card in state.cards if not card.mig_current}
+    return whole | {
         mig_uuid(card.uuid, instance.id, compute.id): compute.generation
         for card in state.cards
         for instance in card.instances

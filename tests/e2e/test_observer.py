@@ -175,3 +175,16 @@ def test_slice_in_use_destroyed() -> None:
     machine.remove_instance(0, start=0)
     watch.look()
     assert 1 == len(watch.destroyed)
+
+
+def test_whole_card_in_use_switched() -> None:
+    """A card that a pod has as a whole is there as long as it is not cut."""
+    machine = Machine.create(None, ["H100-PCIE-80GB"])
+    device = machine.card(0).uuid
+    given = (ContainerDevices("main", (Devices("nvidia.com/gpu", (device,)),)),)
+    watch = SlicesInUse(cast("SimulatedNode", Books(machine, held=[PodDevices("work", "p", given)])), start=False)
+    watch.look()
+    assert [] == watch.destroyed
+    machine.set_mig(0, enabled=True)
+    watch.look()
+    assert [f"{device} of work/p"] == watch.destroyed

@@ -88,7 +88,7 @@ def test_bad_list_of_clients_is_found_at_the_start(world: Make, tmp_path: Path) 
     path.write_text("- {name: a, labels: {}}")
     w = world(A100)
     hardware = Hardware(process_users, w.reset, lambda: None, read_boot_id)
-    with ExitStack() as closing, pytest.raises(ClientsError, match=r"clients\.yaml: a has no labels"):
+    with ExitStack() as closing, pytest.raises(ClientsError, match=r"clients\.yaml: a has neither labels nor owner"):
         build(options(tmp_path, clients=path), w.admin, hardware, closing)
     assert not (tmp_path / "state").exists()
 

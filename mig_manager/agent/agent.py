@@ -86,7 +86,7 @@ def state_of(ctx: Context, ending: Ending) -> str:
     grant = ctx.draft.grant or ctx.status.grant
     if grant is not None and grant.result in ("Failed", "RolledBack"):
         return "failed"
-    return "blocked" if isinstance(ending.result, Refuse) else "pending"
+    return "blocked" if isinstance(ending.result, Refuse) or ctx.draft.obstacle is not None else "pending"
 
 
 def look_of(ctx: Context) -> Look:

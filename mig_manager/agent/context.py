@@ -101,11 +101,13 @@ class Settings:
 class Memory:
     """Since when something is being waited for, by what it is; lost with the process: then the clocks start anew.
 
-    ``nudged`` are the devices for which the device plugin was started anew because it did not list them.
+    ``nudged`` are the devices for which the device plugin was started anew because it did not list them. ``announced``
+    are the uids of pods that have been told that they will be evicted.
     """
 
     since: dict[str, datetime] = field(default_factory=dict)
     nudged: frozenset[str] = frozenset()
+    announced: frozenset[str] = frozenset()
 
     def waited_s(self, what: str, now: datetime) -> float:
         """How long that has been waited for, in seconds; the first call starts the clock and stops all others alike."""
@@ -122,23 +124,37 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """How the work under a hold ends. ``retry`` says that another attempt is due, after a growing distance."""
+    """How the work under a hold ends. ``retry`` says that another attempt is due, after a growing distance.
+
+    ``rest_s`` is that distance the first time, where one attempt already cost the node much.
+    """
 
     result: GrantResult
     reason: str
     message: str
     retry: bool = True
+    rest_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """Somebody who has to leave and cannot be made to: one CamelCase word, and what helps."""
+
+    reason: str
+    message: str
 
 
 @dataclass
 class Draft:
     """What this pass has to report; see ``mig_manager.agent.report``.
 
-    ``remarks`` are reason and message of Events about what went wrong and did not matter so much.
+    ``obstacle`` stands in the way of ``plan``. ``remarks`` are reason and message of Events about what went wrong and
+    did not matter so much.
     """
 
     grant: GrantStatus | None = None
     plan: Plan | None = None
+    obstacle: Obstacle | None = None
     degraded: str = ""
     changes: list[Change] = field(default_factory=list)
     remarks: list[tuple[str, str]] = field(default_factory=list)

@@ -7,17 +7,22 @@ anew repeats nothing. An Event that cannot be posted is lost; what it said stand
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from mig_manager.agent.context import Context
 from mig_manager.agent.outcome import shortened
 from mig_manager.api.mignode_status import GrantStatus, MIGNodeStatus
 from mig_manager.kube.errors import ClusterError
 from mig_manager.kube.events import EventType, post
+from mig_manager.kube.kinds import POD
 
 _log = logging.getLogger(__name__)
 
 Said = tuple[EventType, str, str]
+
+EVICTION = "RepartitionEviction"
+"""The reason of the Event on a pod that is about to be evicted."""
 
 _QUIET = frozenset(
     {
@@ -40,10 +45,25 @@ def announce(ctx: Context, before: MIGNodeStatus, after: MIGNodeStatus) -> None:
     for event_type, reason, message in [*transitions(before, after), *remarks]:
         _log.info("%s: %s", reason, message, extra={"node": ctx.settings.node, "reason": reason})
         for regarding in filter(None, (ctx.node, ctx.raw_mignode)):
-            try:
-                post(ctx.ports.cluster, regarding, event_type=event_type, reason=reason, message=message, now=ctx.now)
-            except ClusterError as error:
-                _log.warning("an Event was lost: %s", error)
+            _post(ctx, regarding, event_type, reason, message)
+
+
+def announce_evictions(ctx: Context, pods: Sequence[Mapping[str, Any]]) -> None:
+    """Tell pods, once each, that they are going to be evicted and what for.
+
+    The agent may create Events in every namespace and nothing else there; one that cannot be posted is lost.
+    """
+    uids = frozenset(pod["metadata"]["uid"] for pod in pods)
+    grant, node = ctx.grant, ctx.settings.node
+    why = f" for profile {grant.layout.name}" if grant is not None and grant.layout.name else ""
+    text = f"it will be evicted: it uses a GPU slice of Node {node} that goes, since that is repartitioned{why}"
+    for pod in pods:
+        if pod["metadata"]["uid"] not in ctx.memory.announced:
+            # Items of a list come without their kind.
+            regarding = {"apiVersion": POD.api_version, "kind": POD.name, **pod}
+            _log.info("%s: pod=%s/%s", EVICTION, pod["metadata"]["namespace"], pod["metadata"]["name"])
+            _post(ctx, regarding, EventType.NORMAL, EVICTION, text, host=node, once=True)
+    ctx.memory.announced = uids
 
 
 def transitions(before: MIGNodeStatus, after: MIGNodeStatus) -> Iterator[Said]:
@@ -54,6 +74,31 @@ def transitions(before: MIGNodeStatus, after: MIGNodeStatus) -> Iterator[Said]:
     was, now = _ready(before), _ready(after)
     if now and now != was and now[0] not in _QUIET and (new is None or now[0] != new.reason):
         yield EventType.WARNING, now[0], now[1] or now[0]
+
+
+def _post(  # noqa: PLR0913 - what an Event consists of
+    ctx: Context,
+    regarding: Mapping[str, Any],
+    event_type: EventType,
+    reason: str,
+    message: str,
+    *,
+    host: str = "",
+    once: bool = False,
+) -> None:
+    try:
+        post(
+            ctx.ports.cluster,
+            regarding,
+            event_type=event_type,
+            reason=reason,
+            message=message,
+            now=ctx.now,
+            host=host,
+            once=once,
+        )
+    except ClusterError as error:
+        _log.warning("an Event was lost: %s", error)
 
 
 def _grant_event(old: GrantStatus | None, new: GrantStatus, after: MIGNodeStatus) -> Iterator[Said]:

@@ -5,13 +5,20 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from mig_manager.agent.context import Context, Verdict
-from mig_manager.agent.planning import beyond
+from mig_manager.agent.draining import obstacle
+from mig_manager.agent.planning import beyond, must_leave
 from mig_manager.api.mignode import Grant
 from mig_manager.api.mignode_status import GrantStatus
 from mig_manager.planner.plan import Impact, Plan
 
 FIRST_RETRY_S = 30.0
 LONGEST_RETRY_S = 1800.0
+LONGEST_REST_S = 6 * 3600.0
+"""After attempts that kept the node closed for long and may have evicted somebody each time."""
+
+CLIENTS_S = 300.0
+"""What is left to GPU clients to go, once the pods have gone. They are few, and used to it."""
+
 _MESSAGE_LIMIT = 1024
 
 
@@ -31,9 +38,16 @@ def end_of(ctx: Context) -> Verdict | None:
 
 
 def released(hold: GrantStatus, verdict: Verdict, now: datetime) -> GrantStatus:
-    """The hold's last word. Every attempt that came to nothing doubles the distance to the next, up to half an hour."""
+    """The hold's last word. Every attempt that came to nothing doubles the distance to the next, up to half an hour.
+
+    After a drain that took its whole time for nothing it begins with that time, and ends at six hours: a node that
+    nobody can empty must neither be closed most of the time nor become a machine that evicts whoever comes back.
+    """
     attempts = hold.attempts + 1 if verdict.retry else hold.attempts
-    wait = min(LONGEST_RETRY_S, FIRST_RETRY_S * 2 ** min(attempts - 1, 10)) if verdict.retry else 0.0
+    first, longest = FIRST_RETRY_S, LONGEST_RETRY_S
+    if verdict.rest_s:
+        first, longest = max(first, verdict.rest_s), max(LONGEST_REST_S, verdict.rest_s)
+    wait = min(longest, first * 2 ** min(attempts - 1, 10)) if verdict.retry else 0.0
     return GrantStatus(
         id=hold.id,
         state="Released",
@@ -74,12 +88,15 @@ def _cannot_go_on(ctx: Context) -> Verdict | None:  # noqa: PLR0911 - a list of 
     if hold.state == "Repairing" and not ctx.unavailable:
         return Verdict("Aborted", "NodeCameBack", "the node is available again, and no slot is held for it")
     if hold.id == grant.id:
-        return _not_as_granted(ctx, grant, work) or _timed_out(ctx, grant, hold)
+        return _not_as_granted(ctx, grant, work) or _timed_out(ctx, grant, hold, work)
     # Another grant is to be taken up: whatever is left of the former one is judged under that.
     if hold.state == "Held" and not grant.slot:
         return Verdict("Aborted", "GrantReplaced", f"grant {grant.id} gives no slot", retry=False)
+    found = obstacle(ctx, work, grant.drain)
+    if found is not None:
+        return Verdict("Aborted", found.reason, found.message)
     # Where that cannot be done yet, the node must not stay cordoned for ever.
-    return _timed_out(ctx, grant, hold)
+    return _timed_out(ctx, grant, hold, work)
 
 
 def _not_as_granted(ctx: Context, grant: Grant, work: Plan) -> Verdict | None:
@@ -90,9 +107,30 @@ def _not_as_granted(ctx: Context, grant: Grant, work: Plan) -> Verdict | None:
     return Verdict("Aborted", "ImpactNotAllowed", excess) if excess else None
 
 
-def _timed_out(ctx: Context, grant: Grant, hold: GrantStatus) -> Verdict | None:
-    """Whether the node has been taken out for longer than a drain may last."""
-    if hold.since is not None and (ctx.now - hold.since).total_seconds() > grant.drain.timeout_s:
-        said = ctx.ready_message or "what is in the way did not go in time"
-        return Verdict("Aborted", "DrainTimeout", f"given up after {grant.drain.timeout_s} s: {said}")
-    return None
+def overdue(ctx: Context, grant: Grant) -> bool:
+    """Whether the node has been held for longer than a drain may last."""
+    since = ctx.hold.since if ctx.hold is not None else None
+    return since is not None and (ctx.now - since).total_seconds() > grant.drain.timeout_s
+
+
+def _timed_out(ctx: Context, grant: Grant, hold: GrantStatus, work: Plan) -> Verdict | None:
+    """Whether the node has been taken out for longer than a drain may last, and is not to wait on.
+
+    Once everybody has left, GPU clients have a time of their own: what was gained is not given up at once, and clients
+    that do not go keep no node closed for ever, whatever is to happen to a drain that takes too long. All that is for
+    work that goes on, and not for a grant that cannot be taken up.
+    """
+    if hold.since is None or not overdue(ctx, grant):
+        return None
+    terms, held_s = grant.drain, (ctx.now - hold.since).total_seconds()
+    drained = not must_leave(work, ctx.holding.holders, ctx.pods)
+    if hold.id != grant.id:
+        given_up = True
+    elif terms.on_timeout == "Wait":
+        given_up = drained and ctx.memory.waited_s(f"clients {hold.id}", ctx.now) > CLIENTS_S
+    else:
+        given_up = not drained or held_s > terms.timeout_s + CLIENTS_S
+    if not given_up:
+        return None
+    said = ctx.ready_message or "what is in the way did not go in time"
+    return Verdict("Aborted", "DrainTimeout", f"given up after {held_s:.0f} s: {said}", rest_s=terms.timeout_s)

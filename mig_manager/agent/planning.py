@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from mig_manager.agent.context import Context
 from mig_manager.agent.inventory import objection
 from mig_manager.agent.modes import as_known, no_reboot, why_reboot
+from mig_manager.agent.pods import Pod
 from mig_manager.api.migconfig import Strategy as WantedStrategy
 from mig_manager.geometry.layout import Layout
 from mig_manager.geometry.state import Holder, Holders, SliceKey
+from mig_manager.kube.drain.classify import Policy, Skip, classify
 from mig_manager.planner.node import plan_node
 from mig_manager.planner.plan import CardPlan, Impact, Plan
 
@@ -78,6 +80,23 @@ def in_the_way(plan: Plan, holders: Holders) -> tuple[Holder, ...]:
             if key.gpu_uuid == card.card.uuid and (wiped or key in gone):
                 found |= who
     return tuple(sorted(found))
+
+
+def must_leave(plan: Plan, holders: Holders, pods: Iterable[Pod]) -> tuple[Holder, ...]:
+    """Everybody who has to leave before the plan is carried out.
+
+    Those are the users of what it destroys or resets. Before a reboot it is everybody who uses a card, and every other
+    pod on the node but those that go down and come up with it.
+    """
+    found = set(in_the_way(plan, holders))
+    if plan.impact is Impact.REBOOT_NODE:
+        found |= {Holder(pod.full_name, leaving=pod.leaving) for pod in pods if not goes_with_the_node(pod)}
+    return tuple(sorted(found))
+
+
+def goes_with_the_node(pod: Pod) -> bool:
+    """Whether a pod need not leave before a reboot: it has ended, or is a DaemonSet's or static."""
+    return isinstance(classify(pod.body, Policy(whole_node=True)), Skip)
 
 
 def _going(plan: CardPlan) -> Iterator[SliceKey]:

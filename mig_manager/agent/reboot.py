@@ -13,11 +13,11 @@ from pathlib import Path
 
 from mig_manager.agent.context import Context
 from mig_manager.agent.live import pods_on
+from mig_manager.agent.planning import goes_with_the_node
 from mig_manager.geometry.state import Holder
 from mig_manager.gpu.holders import HeldError
 from mig_manager.gpu.port import GpuError
 from mig_manager.gpu.reset import RebootingError
-from mig_manager.kube.drain.classify import Evict, classify
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 """The kernel's own name for this boot, random(4): the same in every container of the machine."""
@@ -65,7 +65,7 @@ def reboot_for(ctx: Context) -> Callable[[], None] | None:
 
     def ask() -> None:
         """Look once more that nobody is hurt, and ask. It is asked again in every pass, until the node goes down."""
-        staying = [p for p in pods_on(ctx.ports, ctx.settings.node) if isinstance(classify(p.body), Evict)]
+        staying = [p for p in pods_on(ctx.ports, ctx.settings.node) if not goes_with_the_node(p)]
         if staying:
             raise HeldError(DOING, [Holder(pod.full_name, leaving=pod.leaving) for pod in staying])
         intent = ctx.ports.journal.read().intent

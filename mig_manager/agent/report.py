@@ -120,7 +120,9 @@ def _plan_status(ctx: Context) -> PlanStatus | None:
     if ctx.draft.plan is None:
         reason, _, text = desired.error.partition(": ")
         return PlanStatus(desired.hash, reason=reason or "UnknownProfile", message=shortened(text))
-    plan = plan_status(desired.hash, ctx.draft.plan)
+    plan, obstacle = plan_status(desired.hash, ctx.draft.plan), ctx.draft.obstacle
+    if obstacle is not None and ctx.draft.plan.changes:
+        return replace(plan, reason=obstacle.reason, message=shortened(obstacle.message))
     why = why_reboot(ctx, ctx.draft.plan)
     return replace(plan, message=shortened(why)) if why else plan
 

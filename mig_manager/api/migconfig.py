@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from mig_manager.api.conditions import without_absent
 from mig_manager.api.layout import layout_from_dict
 from mig_manager.api.schema import validate
 from mig_manager.api.selector import LabelSelector
@@ -18,28 +19,51 @@ Impact = Literal["None", "FreeSlices", "EvictPods", "RebootNode"]
 
 Strategy = Literal["Auto", "Mixed", "Single", "None"]
 Rollback = Literal["OnFailure", "Never"]
-OnTimeout = Literal["Abort"]
+OnTimeout = Literal["Abort", "Wait"]
+Jobs = Literal["WaitForCompletion", "Evict"]
 
 
 @dataclass(frozen=True, slots=True)
 class Drain:
-    """How pods leave the slices that have to go. ``grace_period_s`` is ``None`` for the pods' own."""
+    """How pods leave the slices that have to go.
+
+    ``grace_period_s`` is ``None`` for the pods' own, ``protected`` selects pods that nobody may evict. ``force`` and
+    ``delete_empty_dir_data`` are the consents that ``kubectl drain`` asks for under these names.
+    """
 
     timeout_s: int = 900
     on_timeout: OnTimeout = "Abort"
     grace_period_s: int | None = None
+    jobs: Jobs = "WaitForCompletion"
+    protected: LabelSelector | None = None
+    force: bool = False
+    delete_empty_dir_data: bool = False
 
     @classmethod
     def from_dict(cls, drain: Mapping[str, Any]) -> Drain:
         """Read a drain that the schema has accepted."""
-        return cls(drain.get("timeoutSeconds", 900), drain.get("onTimeout", "Abort"), drain.get("gracePeriodSeconds"))
+        protected = drain.get("protectedPods")
+        return cls(
+            timeout_s=drain.get("timeoutSeconds", 900),
+            on_timeout=drain.get("onTimeout", "Abort"),
+            grace_period_s=drain.get("gracePeriodSeconds"),
+            jobs=drain.get("jobs", "WaitForCompletion"),
+            protected=LabelSelector.from_dict(protected) if protected is not None else None,
+            force=drain.get("force", False),
+            delete_empty_dir_data=drain.get("deleteEmptyDirData", False),
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """The drain as it is written in objects."""
-        made: dict[str, Any] = {"timeoutSeconds": self.timeout_s, "onTimeout": self.on_timeout}
-        if self.grace_period_s is not None:
-            made["gracePeriodSeconds"] = self.grace_period_s
-        return made
+        return without_absent(
+            jobs=self.jobs,
+            protectedPods=self.protected.to_dict() if self.protected else None,
+            force=self.force,
+            deleteEmptyDirData=self.delete_empty_dir_data,
+            timeoutSeconds=self.timeout_s,
+            onTimeout=self.on_timeout,
+            gracePeriodSeconds=self.grace_period_s,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,10 @@ SCHEMA = 1
 
 @dataclass(frozen=True, slots=True)
 class Desired:
-    """What the node shall look like: planned, never acted on. ``layout`` is ``None`` when ``error`` says why."""
+    """What the node shall look like: planned, never acted on. ``layout`` is ``None`` when ``error`` says why.
+
+    ``drain`` is part of it because a plan also says whether those who would have to leave can be made to.
+    """
 
     config: str
     generation: int
@@ -32,6 +35,7 @@ class Desired:
     layout: Layout | None = None
     strategy: Strategy = "Auto"
     error: str = ""
+    drain: Drain = field(default_factory=Drain)
 
     @classmethod
     def from_dict(cls, desired: Mapping[str, Any]) -> Desired:
@@ -45,6 +49,7 @@ class Desired:
             layout=layout_from_dict(desired["layout"], profile) if desired.get("layout") else None,
             strategy=desired.get("devicePluginStrategy", "Auto"),
             error=desired.get("error", ""),
+            drain=Drain.from_dict(desired.get("drain", {})),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -57,6 +62,7 @@ class Desired:
             layout=layout_to_dict(self.layout) if self.layout else None,
             hash=self.hash,
             error=self.error or None,
+            drain=self.drain.to_dict(),
         )
 
 

@@ -29,6 +29,11 @@ class Requirement:
             case "DoesNotExist":
                 return self.key not in labels
 
+    def to_dict(self) -> dict[str, Any]:
+        """The requirement as it is written in objects."""
+        made: dict[str, Any] = {"key": self.key, "operator": self.operator}
+        return made | ({"values": list(self.values)} if self.values else {})
+
 
 @dataclass(frozen=True, slots=True)
 class LabelSelector:
@@ -53,3 +58,12 @@ class LabelSelector:
                 for term in selector.get("matchExpressions", ())
             ),
         )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The selector as it is written in objects."""
+        made: dict[str, Any] = {}
+        if self.match_labels:
+            made["matchLabels"] = dict(self.match_labels)
+        if self.match_expressions:
+            made["matchExpressions"] = [requirement.to_dict() for requirement in self.match_expressions]
+        return made

@@ -129,10 +129,15 @@ def _forfeited(turn: _Turn, view: View, grant: GrantRecord) -> str:
         return ""
     if grant.config != turn.config.name:
         return f"the node has left {grant.config or 'its pool'}"
-    if record.held or not grant.slot:
-        return ""
+    return "" if record.held or not grant.slot else _idle_slot(turn, view, grant)
+
+
+def _idle_slot(turn: _Turn, view: View, grant: GrantRecord) -> str:
+    """Why a slot that was not taken up goes to somebody else; empty while the agent may still use it."""
     if grant.by != turn.me:
         return "a former leader gave it"
+    if (obstacle := view.obstacle(turn.config)) is not None:
+        return f"it is of no use there now: {obstacle.reason}"
     if view.asked_s >= PATIENCE_S:
         return "the agent did not take it up"
     turn.wake_s.append(PATIENCE_S - view.asked_s)
@@ -175,8 +180,9 @@ def _upgrade(turn: _Turn, view: View) -> None:
 def _is_current(view: View, turn: _Turn, grant: GrantRecord) -> bool:
     """Whether a grant is what would be given now: this pool's, for this layout, on these terms, and not revoked.
 
-    The terms of a drain matter only to a grant that has not been carried out: a standing one drains nobody. A former
-    leader's slot cannot be taken up any more, so it is not current either.
+    The terms of a drain matter only to a grant that has not been carried out: a standing one drains nobody, and an
+    attempt that was given up may succeed on others. A former leader's slot cannot be taken up any more, so it is not
+    current either.
     """
     config, record = turn.config, view.record
     terms = config.disruption
@@ -186,7 +192,7 @@ def _is_current(view: View, turn: _Turn, grant: GrantRecord) -> bool:
         return False
     if (grant.max_impact, grant.rollback) != (terms.max_impact, config.rollback):
         return False
-    return grant.drain == terms.drain or (record.taken_up and record.released)
+    return grant.drain == terms.drain or (record.taken_up and record.carried_out)
 
 
 def differs(view: View) -> bool:
@@ -195,8 +201,8 @@ def differs(view: View) -> bool:
     The MIGConfig's generation alone is no reason: pausing a pool of 5,000 nodes would write all of them.
     """
     record, wish = view.record, view.wish
-    written = (record.config, record.profile, record.hash, record.error)
-    return written != (wish.config, wish.profile, wish.hash, wish.error)
+    written = (record.config, record.profile, record.hash, record.error, record.drain)
+    return written != (wish.config, wish.profile, wish.hash, wish.error, wish.drain)
 
 
 def _wait_for_slot(turn: _Turn, view: View) -> None:

@@ -23,6 +23,10 @@ READY = "Ready"
 """The condition of a Node, of a Pod, of a MIGNode and of a MIGConfig that says whether it is of use."""
 
 
+DEFAULT_DRAIN = Drain()
+"""One object for the many records that say nothing else."""
+
+
 @dataclass(frozen=True, slots=True)
 class NodeRecord:
     """A Node. ``cordoned`` means unschedulable by somebody else: our own cordon carries an annotation."""
@@ -94,14 +98,18 @@ class GrantRecord:
             revoked=grant.get("revoked", False),
             hash=sys.intern(grant["hash"]),
             max_impact=grant.get("maxImpact", "EvictPods"),
-            drain=Drain.from_dict(grant.get("drain", {})),
+            drain=_drain(grant),
             rollback=grant.get("rollback", "OnFailure"),
         )
 
 
 @dataclass(frozen=True, slots=True)
 class PlanRecord:
-    """``status.plan`` as far as it decides: ``applied`` means that nothing is left to be changed on the cards."""
+    """``status.plan`` as far as it decides: ``applied`` means that nothing is left to be changed on the cards.
+
+    With an ``impact``, ``reason`` is about somebody who is in the way and cannot be made to leave; without one the
+    layout is not feasible.
+    """
 
     hash: str
     impact: Impact | None
@@ -127,6 +135,8 @@ class PlanRecord:
 class MIGNodeRecord:
     """A MIGNode. ``config`` is empty without ``spec.desired``; ``unreadable`` says why nothing can be decided.
 
+    ``config`` to ``drain`` are what ``spec.desired`` says.
+
     ``reason`` and ``message`` are the agent's last word about the generation ``told_generation``. That is no answer to
     it: ``observed_generation`` also promises that nothing of ours is left.
     """
@@ -140,6 +150,7 @@ class MIGNodeRecord:
     profile: str = ""
     hash: str = ""
     error: str = ""
+    drain: Drain = DEFAULT_DRAIN
     grant: GrantRecord | None = None
     observed_generation: int = 0
     told_generation: int = 0
@@ -177,6 +188,7 @@ class MIGNodeRecord:
             profile=sys.intern(desired.get("profile", "")),
             hash=sys.intern(desired.get("hash", "")),
             error=desired.get("error", ""),
+            drain=_drain(desired),
             grant=GrantRecord.from_dict(spec["grant"]) if spec.get("grant") else None,
             observed_generation=status.get("observedGeneration", 0),
             told_generation=condition.get("observedGeneration", 0),
@@ -197,6 +209,11 @@ class MIGNodeRecord:
     def released(self) -> bool:
         """Whether nothing of ours is on the node under a grant."""
         return self.state is None or self.state.state == "Released"
+
+    @property
+    def carried_out(self) -> bool:
+        """Whether the last work under a grant came to its end."""
+        return self.state is not None and self.state.result == "Applied"
 
     @property
     def told(self) -> bool:
@@ -266,6 +283,11 @@ class ConfigRecord:
 def _bare(obj: Mapping[str, Any]) -> dict[str, Any]:
     """The object without its status: what the controller itself wrote is no reason to refuse a spec."""
     return {key: value for key, value in obj.items() if key != "status"}
+
+
+def _drain(half: Mapping[str, Any]) -> Drain:
+    found = Drain.from_dict(half.get("drain", {}))
+    return DEFAULT_DRAIN if found == DEFAULT_DRAIN else found
 
 
 def _condition(obj: Mapping[str, Any], kind: str) -> Mapping[str, Any]:

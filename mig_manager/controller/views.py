@@ -67,20 +67,23 @@ class View:
         return self.record.plan is not None and self.planned and self.record.plan.applied
 
     def obstacle(self, config: MIGConfig) -> Obstacle | None:
-        """What is in the way whoever's turn it is: an unknown profile, no feasible plan, or one that harms too much."""
+        """What is in the way whoever's turn it is.
+
+        An unknown profile, no feasible plan, one that harms too much, or somebody there who cannot be made to leave.
+        """
         if self.wish.error:
             reason, _, text = self.wish.error.partition(": ")
             return Obstacle(reason, text)
         plan = self.record.plan
         if plan is None or not self.planned:
             return None
-        if plan.reason or plan.impact is None:
+        if plan.impact is None:
             return Obstacle(plan.reason or "NotFeasible", plan.message or "there is no plan for this node")
         limit = config.disruption.max_impact
         if RANKS[plan.impact] > RANKS[limit]:
-            why = f" ({plan.message})" if plan.message else ""
+            why = f" ({plan.message})" if plan.message and not plan.reason else ""
             return Obstacle(IMPACT, f"it takes {plan.impact}{why}, and maxImpact is {limit}")
-        return None
+        return Obstacle(plan.reason, plan.message) if plan.reason else None
 
     def resting(self, now: datetime) -> bool:
         """Whether the last attempt asked for time before the next one, and it is not over."""

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+FORBIDDEN = 403
 TOO_MANY_REQUESTS = 429
 DISRUPTION_BUDGET_CAUSE = "DisruptionBudget"
 """The cause in the answer to an eviction that a PodDisruptionBudget refuses: ``policy/v1`` in k8s.io/api."""
+
+NAMESPACE_TERMINATING_CAUSE = "NamespaceTerminating"
+"""The cause in the refusal to create something, an eviction too, in a namespace that is being deleted: ``core/v1``."""
 
 UID_FIELD = "metadata.uid"
 
@@ -56,6 +60,12 @@ class ForbiddenError(ClusterError):
     reason = "Forbidden"
 
 
+class NamespaceTerminatingError(ForbiddenError):
+    """The namespace is being deleted, and everything in it goes; nothing new is created there."""
+
+    reason = "NamespaceTerminating"
+
+
 class GoneError(ClusterError):
     """The version asked for is no longer kept; list anew."""
 
@@ -91,7 +101,7 @@ class BlockedError(ClusterError):
 _BY_STATUS: dict[int, type[ClusterError]] = {
     400: InvalidError,
     401: ForbiddenError,
-    403: ForbiddenError,
+    FORBIDDEN: ForbiddenError,
     404: NotFoundError,
     409: ConflictError,
     410: GoneError,
@@ -107,11 +117,9 @@ def from_status(doing: str, code: int, status: Mapping[str, Any], retry_after_s:
     details = status.get("details") or {}
     causes = details.get("causes") or []
     for cause in causes:
-        if cause.get("reason") == DISRUPTION_BUDGET_CAUSE:
-            return BlockedError(doing, str(cause.get("message") or text), retry_after_s)
-        if cause.get("field") == UID_FIELD:
-            # A patch naming the uid of an earlier object of that name gets 422 (a DELETE gets 409); both mean the same.
-            return ConflictError(doing, text)
+        error = _from_cause(cause, doing, text, retry_after_s)
+        if error is not None:
+            return error
     if MORE_THAN_ONE_BUDGET in text:
         # Not a fault of the server: it stays so until somebody removes a budget, and the pod must not go meanwhile.
         return BlockedError(doing, text, retry_after_s)
@@ -120,3 +128,15 @@ def from_status(doing: str, code: int, status: Mapping[str, Any], retry_after_s:
     if status.get("reason") == AlreadyExistsError.reason:
         return AlreadyExistsError(doing, text)
     return _BY_STATUS.get(code, UnavailableError)(doing, text)
+
+
+def _from_cause(cause: Mapping[str, Any], doing: str, text: str, retry_after_s: float) -> ClusterError | None:
+    """The error that one cause of a Status stands for, where it says more than the HTTP status."""
+    if cause.get("reason") == DISRUPTION_BUDGET_CAUSE:
+        return BlockedError(doing, str(cause.get("message") or text), retry_after_s)
+    if cause.get("reason") == NAMESPACE_TERMINATING_CAUSE:
+        return NamespaceTerminatingError(doing, text)
+    if cause.get("field") == UID_FIELD:
+        # A patch naming the uid of an earlier object of that name gets 422 (a DELETE gets 409); both mean the same.
+        return ConflictError(doing, text)
+    return None

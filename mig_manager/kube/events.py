@@ -38,8 +38,13 @@ def post(  # noqa: PLR0913 - what an Event consists of
     reason: str,
     message: str,
     now: datetime,
+    host: str = "",
+    once: bool = False,
 ) -> None:
-    """Say that something happened to an object; said again with the same words, the count of the Event goes up.
+    """Say that something happened to an object; ``host`` is the node of whoever says it.
+
+    Said again with the same words, the count of the Event goes up; with ``once`` nothing happens then, and creating is
+    all that the caller must be allowed.
 
     Raises ClusterError; whether an Event may be lost is for the caller to decide.
     """
@@ -62,7 +67,7 @@ def post(  # noqa: PLR0913 - what an Event consists of
         "type": str(event_type),
         "reason": reason,
         "message": message,
-        "source": {"component": cluster.manager},
+        "source": {"component": cluster.manager} | ({"host": host} if host else {}),
         "firstTimestamp": stamp,
         "lastTimestamp": stamp,
         "count": 1,
@@ -70,5 +75,7 @@ def post(  # noqa: PLR0913 - what an Event consists of
     try:
         cluster.create(EVENT, body, namespace)
     except AlreadyExistsError:
+        if once:
+            return
         count = int(cluster.get(EVENT, name, namespace).get("count", 1))
         cluster.patch(EVENT, name, {"count": count + 1, "lastTimestamp": stamp}, namespace)

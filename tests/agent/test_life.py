@@ -834,19 +834,32 @@ def test_process_that_comes_while_draining(world: Make) -> None:
 
 
 def test_new_grant_that_cannot_be_taken_up_while_held(world: Make) -> None:
-    """A node that is held while the next grant meets an obstacle is given back when the drain's time is over."""
+    """A node that is held while the next grant meets somebody whom no drain can move is given back at once."""
     w = granted(world)
     w.pod("goes", "nvidia.com/mig-2g.20gb", labels={"app": "guarded"})
     w.budget({"app": "guarded"})
     advance(w, "drain")
     w.machine.hold(0, start=0, pid=4_190_000)
     w.want(every("2g", "3g", "1g+me"), profile="q")
-    w.grant(drain={"timeoutSeconds": 30, "onTimeout": "Abort"})
+    w.grant()
+    assert ["stand_down: InUse", "take_up: InUse"] == w.settle(2)
+    assert ("Released", 1) == (w.grant_status["state"], w.grant_status["id"])
+    w.assert_clean()
+
+
+def test_new_grant_that_is_refused_while_held(world: Make) -> None:
+    """A node that is held while the next grant cannot be taken up is given back when the drain's time is over."""
+    w = granted(world)
+    w.pod("goes", "nvidia.com/mig-2g.20gb", labels={"app": "guarded"})
+    w.budget({"app": "guarded"})
+    advance(w, "drain")
+    w.want(every("2g", "3g", "1g+me"), profile="q")
+    w.grant(maxImpact="None", drain={"timeoutSeconds": 30, "onTimeout": "Abort"})
     ended = w.settle(20, seconds=5)
-    assert "take_up: InUse" == ended[0]
+    assert "take_up: ImpactNotAllowed" == ended[0]
     assert "stand_down: DrainTimeout" in ended
     assert ("Released", 1) == (w.grant_status["state"], w.grant_status["id"])
-    assert "take_up: InUse" == ended[-1]
+    assert "take_up: ImpactNotAllowed" == ended[-1]
     w.assert_clean()
 
 
@@ -875,18 +888,6 @@ def test_bound_pod_that_gets_another_slice_stays(world: Make) -> None:
     assert "release: Done" == w.settle()[-1]
     assert [] == w.deleted
     assert "2g.20gb@2" in w.shape()[0]
-
-
-def test_daemon_set_pod_in_the_way(world: Make) -> None:
-    """A pod that would come back at once is not evicted, and said so."""
-    w = granted(world, drain={"timeoutSeconds": 5, "onTimeout": "Abort"})
-    w.pod("ds", "nvidia.com/mig-2g.20gb")
-    owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "u", "controller": True}
-    w.kube.patch(POD, "ds", {"metadata": {"ownerReferences": [owner]}}, "default")
-    ended = w.settle(8)
-    assert "drain: DaemonSetPod" in ended
-    assert "stand_down: DrainTimeout" in ended
-    assert [] == w.deleted
 
 
 def test_kubelet_that_does_not_answer(world: Make) -> None:

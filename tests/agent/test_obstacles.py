@@ -17,14 +17,17 @@ from mig_manager.planner.node import plan_node
 from mig_manager.planner.strategy import Strategy
 from tests.agent.moments import ready_message, said
 from tests.agent.test_life import CUT, Make, advance, applied, granted
-from tests.agent.worlds import A100, World, layout, on
+from tests.agent.worlds import A100, World, layout, on, owned_by
 
 FOREIGN = {"app": "nvidia-mig-manager"}
 
 
 def bare_pod(w: World, name: str, device: str, resource: str = "nvidia.com/mig-1g.10gb") -> None:
     """A pod that uses a slice, and did not come by the kubelet's admission of this world."""
-    body = {"metadata": {"name": name}, "spec": {"nodeName": "n1", "containers": [{"name": "c"}]}}
+    body = {
+        "metadata": {"name": name, "ownerReferences": owned_by("ReplicaSet")},
+        "spec": {"nodeName": "n1", "containers": [{"name": "c"}]},
+    }
     w.kube.create(POD, body, "default")
     w.hold(f"default/{name}", resource, device)
 

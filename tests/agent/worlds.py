@@ -411,6 +411,7 @@ class World:
             "layout": layout_to_dict(layout),
             "hash": layout_hash(layout),
             "devicePluginStrategy": terms.get("strategy", "Auto"),
+            "drain": terms.get("drain", {}),
         }
         spec = {"schema": 1, "nodeUID": self.node["metadata"]["uid"], "desired": desired}
         if self.has_mignode():
@@ -437,7 +438,7 @@ class World:
             "layout": desired["layout"],
             "devicePluginStrategy": desired["devicePluginStrategy"],
             "maxImpact": self.max_impact,
-            "drain": {"timeoutSeconds": 900, "onTimeout": "Abort"},
+            "drain": desired["drain"],
         }
         self.admin.patch(MIG_NODE, NODE_NAME, {"spec": {"grant": grant | terms}})
         return grant_id
@@ -469,7 +470,7 @@ class World:
         spec, status = self.mignode["spec"], self.status
         desired, grant, state = spec.get("desired"), spec.get("grant"), self.grant_status
         plan = status.get("plan") or {}
-        if desired is None or plan.get("hash") != desired["hash"] or "impact" not in plan:
+        if desired is None or plan.get("hash") != desired["hash"] or "impact" not in plan or plan.get("reason"):
             return
         in_place = plan["impact"] == "None" and not plan["create"] and not plan["destroy"]
         current = grant is not None and grant["hash"] == desired["hash"] and not grant.get("revoked")
@@ -506,11 +507,12 @@ class World:
         *,
         labels: Mapping[str, str] | None = None,
         device: str = "",
+        owner: str = "ReplicaSet",
         **spec: object,
     ) -> None:
         """A pod bound to the node; it is admitted, with a device, unless admission is held up."""
         body = {
-            "metadata": {"name": name, "labels": dict(labels or {})},
+            "metadata": {"name": name, "labels": dict(labels or {}), "ownerReferences": owned_by(owner)},
             "spec": {
                 "nodeName": NODE_NAME,
                 "containers": [{"name": "c", "resources": {"limits": {resource: "1"}}}],
@@ -597,7 +599,11 @@ class World:
         elif pod is None and wanted:
             self._names += 1
             body = {
-                "metadata": {"name": f"plugin-{self._names}", "labels": GATED if self.gated else UNGATED},
+                "metadata": {
+                    "name": f"plugin-{self._names}",
+                    "labels": GATED if self.gated else UNGATED,
+                    "ownerReferences": owned_by("DaemonSet"),
+                },
                 "spec": {
                     "nodeName": NODE_NAME,
                     "containers": [{"name": "nvidia-device-plugin"}],
@@ -801,6 +807,13 @@ def watched_steps(process: Process) -> Iterator[None]:
         yield
     finally:
         reconciler.STEPS = steps
+
+
+def owned_by(kind: str) -> list[dict[str, object]]:
+    """What stands in a pod that a workload of that kind controls; nothing for a bare one."""
+    version = {"Job": "batch/v1"}.get(kind, "apps/v1")
+    reference = {"apiVersion": version, "kind": kind, "name": "owner", "uid": "owner-uid", "controller": True}
+    return [reference] if kind else []
 
 
 def _fields(settings: Settings) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from mig_manager.api.conditions import Condition
 from mig_manager.api.migconfig import Drain
 from mig_manager.api.mignode import Desired, Grant, MIGNodeSpec
 from mig_manager.api.mignode_status import GpuStatus, GrantStatus, MIGNodeStatus, PlanStatus, Summary
+from mig_manager.api.selector import LabelSelector, Requirement
 from mig_manager.geometry.layout import GpuEntry, Layout, SliceRequest
 from mig_manager.geometry.names import SliceName
 
@@ -86,6 +87,20 @@ ACCEPTED = [
     Case("a number", {"disruption": {"maxUnavailable": 30}}),
     Case("nothing may happen", {"disruption": {"maxImpact": "None"}}),
     Case("null is absent", {"disruption": {"drain": {"gracePeriodSeconds": None}}}),
+    Case(
+        "protected pods and consents",
+        {
+            "disruption": {
+                "drain": {
+                    "jobs": "Evict",
+                    "onTimeout": "Wait",
+                    "force": True,
+                    "deleteEmptyDirData": True,
+                    "protectedPods": {"matchExpressions": [{"key": "team", "operator": "In", "values": ["a", "b"]}]},
+                }
+            }
+        },
+    ),
     Case("an expression", expression(operator="In", values=["a"])),
     Case("an expression without values", expression(operator="Exists")),
     Case("an expression with empty values", expression(operator="DoesNotExist", values=[])),
@@ -166,6 +181,19 @@ REFUSED = [
     Case("an unknown impact", {"disruption": {"maxImpact": "Evict"}}, "spec.disruption.maxImpact"),
     Case("no time to drain", {"disruption": {"drain": {"timeoutSeconds": 0}}}, "spec.disruption.drain.timeoutSeconds"),
     Case("an unknown end", {"disruption": {"drain": {"onTimeout": "Force"}}}, "spec.disruption.drain.onTimeout"),
+    Case("unknown words for jobs", {"disruption": {"drain": {"jobs": "Wait"}}}, "spec.disruption.drain.jobs"),
+    Case("consent as text", {"disruption": {"drain": {"force": "yes"}}}, "spec.disruption.drain.force"),
+    Case(
+        "no grace",
+        {"disruption": {"drain": {"gracePeriodSeconds": 0}}},
+        "spec.disruption.drain.gracePeriodSeconds",
+    ),
+    Case(
+        "nobody protected by nothing",
+        {"disruption": {"drain": {"protectedPods": {"matchLabels": {}}}}},
+        "spec.disruption.drain.protectedPods",
+        "leave protectedPods out",
+    ),
     Case("an unknown strategy", {"devicePluginStrategy": "mixed"}, "spec.devicePluginStrategy"),
     Case("an unknown rollback", {"rollback": "Always"}, "spec.rollback"),
     Case("paused as text", {"paused": "yes"}, "spec.paused"),
@@ -176,16 +204,17 @@ REFUSED = [
 # A MIGNode in which every field is filled.
 NOON = datetime(2026, 3, 4, 12, 0, 0, tzinfo=UTC)
 LAYOUT = Layout((GpuEntry((SliceRequest(SliceName(1), "max"),)),), "all-1g")
+PROTECTED = LabelSelector((("tier", "gold"),), (Requirement("team", "Exists"), Requirement("app", "In", ("a", "b"))))
 SPEC = MIGNodeSpec(
     "1234-uid",
-    Desired("pool", 3, "all-1g", "ab12", LAYOUT, "Mixed"),
+    Desired("pool", 3, "all-1g", "ab12", LAYOUT, "Mixed", drain=Drain(force=True)),
     Grant(
         *(41, "controller-7", "ab12", LAYOUT),
         slot=True,
         revoked=True,
         strategy="Mixed",
         max_impact="FreeSlices",
-        drain=Drain(60, "Abort", 30),
+        drain=Drain(60, "Wait", 30, "Evict", PROTECTED, force=True, delete_empty_dir_data=True),
         rollback="Never",
         config="pool",
     ),

@@ -34,7 +34,7 @@ def test_a_full_migconfig() -> None:
         "disruption": {
             "maxUnavailable": "10%",
             "maxImpact": "FreeSlices",
-            "drain": {"timeoutSeconds": 5, "gracePeriodSeconds": 0},
+            "drain": {"timeoutSeconds": 5, "gracePeriodSeconds": 1},
         },
         "rollback": "Never",
         "paused": True,
@@ -49,7 +49,7 @@ def test_a_full_migconfig() -> None:
         node_profile_label="nvidia.com/mig.config",
         profiles={"off": Layout((GpuEntry(mig=MigMode.DISABLED),), "off")},
         strategy="None",
-        disruption=Disruption("10%", "FreeSlices", Drain(5, "Abort", 0)),
+        disruption=Disruption("10%", "FreeSlices", Drain(5, "Abort", 1)),
         rollback="Never",
         paused=True,
     )

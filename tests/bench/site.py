@@ -35,7 +35,12 @@ def config(name: str, profile: str) -> Object:
         layout: {"gpus": [{"slices": [{"slice": kind, "count": count} for kind, count in slices.items()]}]}
         for layout, slices in LAYOUTS.items()
     }
-    spec = {"nodeSelector": {"matchLabels": {POOL: name}}, "profile": profile, "profiles": profiles}
+    spec = {
+        "nodeSelector": {"matchLabels": {POOL: name}},
+        "profile": profile,
+        "profiles": profiles,
+        "disruption": {"drain": {"force": True}},  # pods here have no controller
+    }
     return {"metadata": {"name": name}, "spec": spec}
 
 

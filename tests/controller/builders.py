@@ -60,6 +60,13 @@ def plan(profile: str = A, impact: Any = "EvictPods", *, applied: bool = False, 
     return PlanRecord(wish(profile).hash, None if reason else impact, applied, reason, "why" if reason else "")
 
 
+def obstructed(impact: Any = "EvictPods") -> PlanRecord:
+    """A plan in the way of which stands a pod that no drain can move."""
+    return PlanRecord(
+        wish(A).hash, impact, applied=False, reason="DaemonSetPod", message="ns/p would come back at once"
+    )
+
+
 DONE = plan(impact="None", applied=True)
 """What the agent plans when profile A is on the cards."""
 

@@ -26,7 +26,9 @@ from tests.controller.builders import (
     decided,
     grant,
     node,
+    obstructed,
     plan,
+    short,
     shorts,
     view,
     wish,
@@ -306,6 +308,35 @@ def test_drain_terms_matter_only_to_who_drains() -> None:
     assert [] == shorts(view(node(grant=SLOTTED, state=answer(1), plan=DONE)), pool=pool)
     assert [("n1", "slot", 2)] == shorts(view(node(grant=SLOTTED, state=answer(1, "Held"))), pool=pool)
     assert [("n1", "slot", 2)] == shorts(view(node(grant=SLOTTED)), pool=pool)
+
+
+def test_better_drain_terms_are_tried_at_once() -> None:
+    """An attempt that was given up rests, unless the terms on which it drained have changed since."""
+    aborted = answer(1, result="Aborted", not_before=LATER)
+    wanting = node(grant=SLOTTED, state=aborted)
+    assert [] == shorts(view(wanting))
+    pool = config(disruption=Disruption(drain=Drain(force=True)))
+    renewed = View(replace(wanting, drain=Drain(force=True)), wish(pool=pool))
+    assert [("n1", "slot", 2)] == shorts(renewed, pool=pool)
+
+
+def test_changed_drain_terms_are_planned_first() -> None:
+    """The plan says whether pods can be made to leave, so it is made on the terms of the day."""
+    pool = config(disruption=Disruption(drain=Drain(force=True)))
+    assert [("n1", "wish")] == shorts(View(node(), wish(pool=pool)), pool=pool)
+
+
+def test_no_slot_where_nobody_can_be_moved() -> None:
+    """A node with a pod in the way that no drain can move gets no slot, and one it did not take up goes to others."""
+    assert [] == shorts(view(node(plan=obstructed())))
+    assert [] == shorts(view(node(plan=obstructed()), outage=NOT_READY))
+    waiting = view(node("n2"))
+    first = decided(view(node(grant=SLOTTED, plan=obstructed())), waiting)
+    assert [("n1", "revoke")] == [short(write) for write in first.writes]
+    assert "DaemonSetPod" in first.writes[0].why
+    lost = view(node(grant=grant(slot=True, revoked=True), plan=obstructed()))
+    assert [("n2", "slot", 1)] == shorts(lost, waiting)
+    assert [] == shorts(view(node(grant=SLOTTED, state=answer(1, "Held"), plan=obstructed())))
 
 
 def test_lowering_max_impact_stops_what_it_forbids() -> None:

@@ -126,7 +126,7 @@ def test_nothing_of_the_former_wish_stays(world: World) -> None:
     assert "layout" not in world.mignode("n1")["spec"]["desired"]
     world.edit(profile=B)
     controller.run()
-    assert {"config", "generation", "profile", "devicePluginStrategy", "layout", "hash"} == set(
+    assert {"config", "generation", "profile", "devicePluginStrategy", "layout", "hash", "drain"} == set(
         world.mignode("n1")["spec"]["desired"]
     )
 

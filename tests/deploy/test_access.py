@@ -45,6 +45,8 @@ AGENT_MAY: list[Question] = [
     ("list", "resource.k8s.io", "resourceslices", "", ""),
     ("create", "", "events", "default", ""),
     ("patch", "", "events", "default", "e"),
+    ("create", "", "events", OTHER, ""),
+    ("get", "apps", "daemonsets", OTHER, "d"),
     ("watch", "apiextensions.k8s.io", "customresourcedefinitions", "", "mignodes.migmanager.io"),
 ]
 AGENT_MAY_NOT: list[Question] = [
@@ -66,7 +68,9 @@ AGENT_MAY_NOT: list[Question] = [
     ("patch", "coordination.k8s.io", "leases", PRODUCT, LEASE_NAME),
     ("get", "coordination.k8s.io", "leases", "kube-system", LEASE_NAME),
     ("delete", "resource.k8s.io", "resourceslices", "", "s"),
-    ("create", "", "events", OTHER, ""),
+    ("patch", "", "events", OTHER, "e"),
+    ("get", "", "events", OTHER, "e"),
+    ("list", "apps", "daemonsets", "", ""),
     ("watch", "apiextensions.k8s.io", "customresourcedefinitions", "", ""),
     ("patch", "apps", "daemonsets", "gpu-operator", "d"),
 ]
@@ -231,6 +235,26 @@ def test_agent_writes_its_own_node(deployed: Access) -> None:
     agent.patch(MIG_NODE, "n1", {"status": {"observedGeneration": 1}}, subresource="status")
     agent.create(EVENT, event_about("n1"), "default")
     agent.delete(POD, "client-n1", "gpu-operator", grace_s=0)
+
+
+def event_about_pod(host: str, reason: str = "RepartitionEviction") -> dict[str, Any]:
+    return {
+        "metadata": {"name": f"p.{host}.{reason.lower()}", "namespace": OTHER},
+        "involvedObject": {"apiVersion": "v1", "kind": "Pod", "name": "p", "namespace": OTHER},
+        "source": {"component": MANAGER, "host": host},
+        "type": "Normal",
+        "reason": reason,
+        "message": "a test",
+    }
+
+
+def test_agent_tells_pods_that_they_are_evicted(deployed: Access) -> None:
+    """It may post that one Event on a pod in any namespace, under its own node's name, and no other."""
+    agent = agent_on(deployed, "n1")
+    agent.create(EVENT, event_about_pod("n1"), OTHER)
+    for other in (event_about_pod("n2"), event_about_pod("n1", "Killing")):
+        with pytest.raises(ClusterError, match="only report about its own node, and in its own name about pods"):
+            agent.create(EVENT, other, OTHER)
 
 
 def test_agent_cannot_write_another_node(deployed: Access) -> None:

@@ -124,9 +124,10 @@ class World:
     # -- what people do --
 
     def config(self, profile: str, *, name: str = "", **spec: Any) -> str:  # noqa: ANN401 - a MIGConfig's spec
-        """Create a MIGConfig for the pool; its name."""
+        """Create a MIGConfig for the pool; its name. Pods here have no controller, so it consents to evicting those."""
         chosen = name or self.name
-        body = {"nodeSelector": {"matchLabels": {POOL: self.name}}, "profile": profile, **spec}
+        consent = {"disruption": {"drain": {"force": True}}}
+        body = {"nodeSelector": {"matchLabels": {POOL: self.name}}, "profile": profile, **consent, **spec}
         self.person.create(MIG_CONFIG, {"metadata": {"name": chosen}, "spec": body})
         self._configs.append(chosen)
         return chosen

@@ -41,7 +41,7 @@ def test_mp_485_client_shutdown_timeout_restores_labels(world: Make) -> None:
     labels = {"app": "nvidia-dcgm-exporter"}
     spec = {"nodeName": "n1", "containers": [{"name": "c"}]}
     w.kube.create(POD, {"metadata": {"name": "stuck", "labels": labels}, "spec": spec}, "gpu-operator")
-    ended = w.settle(40, seconds=5)
+    ended = w.settle(80, seconds=5)
     assert "pause_clients: PausingClients" in ended
     assert "stand_down: DrainTimeout" in ended
     assert ("true", "true") == tuple(w.node["metadata"]["labels"][gate] for gate in (PLUGIN_GATE, EXPORTER_GATE))

@@ -94,7 +94,7 @@ class Pool:
             "nodeSelector": {"matchLabels": POOL},
             "profile": self.layout,
             "profiles": {name: {"gpus": [{"slices": slices}]} for name, slices in LAYOUTS.items()},
-            "disruption": {"maxUnavailable": 1},
+            "disruption": {"maxUnavailable": 1, "drain": {"force": True}},  # pods here have no controller
         }
         self.people.create(MIG_CONFIG, {"metadata": {"name": CONFIG}, "spec": spec})
 

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from mig_manager.agent.context import Context, Verdict
-from mig_manager.agent.planning import in_the_way
+from mig_manager.agent.draining import policy_for
+from mig_manager.agent.events import announce_evictions
+from mig_manager.agent.outcome import overdue
+from mig_manager.agent.planning import must_leave
 from mig_manager.agent.results import CONTINUE, SOON_S, StepResult, Wait
 from mig_manager.agent.steps.stand_down import stand_down_with
 from mig_manager.api.mignode import Grant
@@ -16,8 +21,9 @@ IN_USE_RETRY_S = 2.0
 def drain(ctx: Context) -> StepResult:
     """Whoever holds what the plan destroys is gone: pods are evicted, all dry-run first, and only those.
 
-    Nobody is evicted while one of them is blocked, while somebody who is no pod stands in the way, or while a pod is
-    bound of which nobody knows yet which slice it gets.
+    Nobody is evicted while one of them is blocked or waited for, while somebody who is no pod stands in the way, or
+    while a pod is bound of which nobody knows yet which slice it gets. A pod that must not be evicted and came after
+    the grant was taken up ends the work: the node is let go at once.
 
     A crash in the middle leaves some pods evicted; the next pass goes on with the rest.
     """
@@ -26,10 +32,12 @@ def drain(ctx: Context) -> StepResult:
         return CONTINUE
     if ctx.kubelet_error:
         return Wait("KubeletUnreachable", IN_USE_RETRY_S, ctx.kubelet_error)
-    way = in_the_way(work, ctx.holding.holders)
-    if not way:
-        return CONTINUE
-    return _cannot_be_evicted(ctx, way) or _evict(ctx, grant, way)
+    way = must_leave(work, ctx.holding.holders, ctx.pods)
+    result = (_cannot_be_evicted(ctx, way) or _evict(ctx, grant, way)) if way else CONTINUE
+    if isinstance(result, Wait) and ctx.hold is not None and overdue(ctx, grant):
+        text = f"for more than {grant.drain.timeout_s} s now: {result.message}"
+        return Wait("DrainOverdue", result.retry_after_s, text)
+    return result
 
 
 def _evict(ctx: Context, grant: Grant, way: tuple[Holder, ...]) -> StepResult:
@@ -39,7 +47,10 @@ def _evict(ctx: Context, grant: Grant, way: tuple[Holder, ...]) -> StepResult:
         return stand_down_with(ctx, verdict)
     pods = {pod.full_name: pod.body for pod in ctx.pods}
     bodies = [pods[holder.name] for holder in way if holder.name in pods]
-    progress = drain_once(ctx.ports.cluster, bodies, grant.drain.grace_period_s)
+    policy = policy_for(ctx, grant.drain)
+    progress = drain_once(ctx.ports.cluster, bodies, policy, partial(announce_evictions, ctx))
+    if progress.hopeless:
+        return stand_down_with(ctx, Verdict("Aborted", progress.reason, progress.blocked))
     if progress.reason:
         return Wait(progress.reason, progress.retry_after_s, progress.blocked)
     return Wait("Draining", SOON_S, f"waiting for {', '.join(h.name for h in way)} to leave")

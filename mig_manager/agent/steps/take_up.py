@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from mig_manager.agent import acts
-from mig_manager.agent.context import Context
+from mig_manager.agent.context import Context, Obstacle
+from mig_manager.agent.draining import obstacle
 from mig_manager.agent.exposure import missing, why_not
 from mig_manager.agent.inventory import gone
 from mig_manager.agent.outcome import shortened
@@ -15,7 +16,6 @@ from mig_manager.agent.results import AT_ONCE_S, CONTINUE, Done, Refuse, StepRes
 from mig_manager.agent.steps.observe import use_mignode
 from mig_manager.api.mignode import Grant
 from mig_manager.api.mignode_status import GrantState, GrantStatus
-from mig_manager.geometry.state import said
 from mig_manager.kube.errors import ConflictError, NotFoundError
 from mig_manager.kube.kinds import LEASE, MIG_NODE
 from mig_manager.planner.plan import Impact, Plan
@@ -72,7 +72,7 @@ def _idle(ctx: Context) -> StepResult:
     grant = ctx.last_grant
     if planned.changes:
         text = "the present grant is revoked" if grant is not None and grant.revoked else "waiting for its turn"
-        return Wait("WaitingForGrant", IDLE_RETRY_S * 20, text)
+        return _in_the_way(ctx.draft.obstacle) or Wait("WaitingForGrant", IDLE_RETRY_S * 20, text)
     why = missing(ctx)
     if why:
         acts.nudge_plugin(ctx)
@@ -91,14 +91,12 @@ def _obstacle(ctx: Context, grant: Grant, work: Plan) -> StepResult | None:
         return others
     if ctx.kubelet_error:
         return Refuse("KubeletUnreachable", ctx.kubelet_error)
-    return acts.untracked(ctx) or _unmovable(ctx, work) or others_elsewhere(ctx)
+    return acts.untracked(ctx) or _in_the_way(obstacle(ctx, work, grant.drain)) or others_elsewhere(ctx)
 
 
-def _unmovable(ctx: Context, work: Plan) -> StepResult | None:
-    """Somebody in the way whom no drain can move: then the node is not even cordoned."""
-    pods = {pod.full_name for pod in ctx.pods}
-    others = [h for h in in_the_way(work, ctx.holding.holders) if not h.leaving and h.name not in pods]
-    return Wait("InUse", IDLE_RETRY_S, f"in use by {said(others)}") if others else None
+def _in_the_way(found: Obstacle | None) -> StepResult | None:
+    """Somebody whom no drain can move keeps the node as it is; he may go by himself, so he is looked for again."""
+    return Wait(found.reason, IDLE_RETRY_S, found.message) if found is not None else None
 
 
 def _claim(ctx: Context, grant: Grant) -> StepResult:
@@ -148,12 +146,11 @@ def _write(ctx: Context, grant: Grant, state: GrantState) -> StepResult:
     if mignode is None:
         return _idle(ctx)
     again = former is not None and former.id == grant.id
-    tried = former is not None and former.result not in (None, "Applied")
     claim = GrantStatus(
         id=grant.id,
         state=state,
         since=ctx.now,
-        attempts=former.attempts if former and tried else 0,
+        attempts=former.attempts if former else 0,
     )
     written: dict[str, Any] = {} if again else dict.fromkeys(FORGOTTEN)
     written |= {"attempts": None, **claim.to_dict()}

@@ -10,6 +10,8 @@ from typing import Any, TypeVar
 from mig_manager.api import schema
 from mig_manager.geometry.errors import LayoutError
 from mig_manager.kube.errors import (
+    FORBIDDEN,
+    NAMESPACE_TERMINATING_CAUSE,
     TOO_MANY_REQUESTS,
     AlreadyExistsError,
     ConflictError,
@@ -105,6 +107,7 @@ class MemoryCluster:
 
         def write() -> Object:
             key = (kind, namespace, name)
+            self._check_namespace(f"creating {kind.describe(name, namespace)}", namespace)
             if self.store.find(key) is not None:
                 text = f'{kind.plural} "{name}" already exists'
                 raise AlreadyExistsError(f"creating {kind.describe(name, namespace)}", text)
@@ -169,6 +172,7 @@ class MemoryCluster:
 
         def write() -> None:
             key = (POD, namespace, name)
+            self._check_namespace(f"evicting {POD.describe(name, namespace)}", namespace)
             pod = self._existing(key, "evicting")
             self._check(key, "evicting", pod, uid, None)
             verdict = budgets.judge(
@@ -218,6 +222,13 @@ class MemoryCluster:
         if found is None:
             raise NotFoundError(f"{doing} {kind.describe(name, namespace)}", f'{kind.plural} "{name}" not found')
         return found
+
+    def _check_namespace(self, doing: str, namespace: str | None) -> None:
+        """What the admission plugin NamespaceLifecycle refuses: creating, and an eviction is created too."""
+        if namespace in self.store.terminating:
+            cause = {"reason": NAMESPACE_TERMINATING_CAUSE}
+            text = f"namespace {namespace} is being terminated"
+            raise from_status(doing, FORBIDDEN, {"message": text, "details": {"causes": [cause]}}, 0.0)
 
     @staticmethod
     def _check(key: Key, doing: str, current: Object, uid: str | None, resource_version: str | None) -> None:

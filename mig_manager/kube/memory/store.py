@@ -51,6 +51,9 @@ class Store:
     number of pods that match, which sinks as they go."""
     served: frozenset[Kind] = frozenset(KINDS)
 
+    terminating: set[str] = field(default_factory=set)
+    """Namespaces that are being deleted: nothing is created there, and no pod evicted."""
+
     def __post_init__(self) -> None:
         self.lock = threading.RLock()
         self._objects: dict[Key, Object] = {}

@@ -1,56 +1,19 @@
-"""Who may be evicted, and how a round of evictions goes."""
+"""How a round of evictions goes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
 
-from mig_manager.kube.drain.classify import MIRROR, Evict, Keep, Skip, classify
-from mig_manager.kube.drain.once import BLOCKED_RETRY_S, Progress, drain_once
+from mig_manager.api.migconfig import Drain
+from mig_manager.kube.drain.classify import Policy
+from mig_manager.kube.drain.once import BLOCKED_RETRY_S, Pod, Progress, drain_once, judge, listed
 from mig_manager.kube.errors import BlockedError, ConflictError, UnavailableError
-from mig_manager.kube.kinds import POD, POD_DISRUPTION_BUDGET
+from mig_manager.kube.kinds import DAEMON_SET, POD, POD_DISRUPTION_BUDGET
 from mig_manager.kube.memory import Call, MemoryCluster, Store
-
-
-def pod(phase: str = "Running", **metadata: object) -> dict[str, Any]:
-    return {"metadata": {"name": "p", "namespace": "ns", "uid": "u", **metadata}, "status": {"phase": phase}}
-
-
-def owned_by(kind: str, *, controller: bool = True) -> list[dict[str, object]]:
-    return [{"kind": kind, "name": "owner", "controller": controller}]
-
-
-@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
-def test_finished_pods_are_skipped(phase: str) -> None:
-    """A pod that has ended uses nothing, whoever owns it."""
-    assert Skip() == classify(pod(phase, ownerReferences=owned_by("DaemonSet"), annotations={MIRROR: "x"}))
-
-
-def test_mirror_pods_are_kept() -> None:
-    """The API's image of a static pod can be deleted, but the pod stays."""
-    verdict = classify(pod(annotations={MIRROR: "x"}))
-    assert isinstance(verdict, Keep)
-    assert ("MirrorPod", True) == (verdict.reason, "ns/p" in verdict.message)
-
-
-def test_daemon_set_pods_are_kept() -> None:
-    """A DaemonSet's pod would come back at once, cordon or not."""
-    verdict = classify(pod(ownerReferences=owned_by("DaemonSet")))
-    assert isinstance(verdict, Keep)
-    assert ("DaemonSetPod", True) == (verdict.reason, "owner" in verdict.message)
-
-
-@pytest.mark.parametrize("owners", [[], owned_by("ReplicaSet"), owned_by("DaemonSet", controller=False)])
-def test_others_are_evicted(owners: list[dict[str, object]]) -> None:
-    """Everybody else is asked to leave; an owner that is no controller decides nothing."""
-    assert Evict() == classify(pod(ownerReferences=owners))
-
-
-def test_leaving_pods_are_waited_for() -> None:
-    """A pod that is being deleted is not evicted again, also not a DaemonSet's."""
-    assert Evict(leaving=True) == classify(pod(deletionTimestamp="t", ownerReferences=owned_by("DaemonSet")))
+from tests.drain.pods import owned_by, pod
 
 
 class Cluster:
@@ -58,6 +21,7 @@ class Cluster:
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, str]] = []
+        self.policy = Policy()
         self.errors: dict[tuple[str, str], Exception] = {}
         self.admin = MemoryCluster(Store(), "admin")
         self.client = MemoryCluster(self.admin.store, "agent", before=self._before)
@@ -69,7 +33,8 @@ class Cluster:
 
     def pod(self, name: str, labels: Mapping[str, str] | None = None) -> dict[str, Any]:
         """A running, ready pod."""
-        body = {"metadata": {"name": name, "labels": dict(labels or {})}, "spec": {"nodeName": "n"}}
+        metadata = {"name": name, "labels": dict(labels or {}), "ownerReferences": owned_by("ReplicaSet")}
+        body = {"metadata": metadata, "spec": {"nodeName": "n"}}
         self.admin.create(POD, body, "ns")
         status = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
         return self.admin.patch(POD, name, {"status": status}, "ns", subresource="status")
@@ -81,7 +46,14 @@ class Cluster:
 
     def round(self, *names: str) -> Progress:
         """One round over these pods as they are."""
-        return drain_once(self.client, [self.admin.get(POD, name, "ns") for name in names])
+        return self.drain(*[self.admin.get(POD, name, "ns") for name in names])
+
+    def drain(self, *pods: Pod) -> Progress:
+        """One round over pods as they were at some time."""
+        return drain_once(self.client, pods, self.policy, self._announce)
+
+    def _announce(self, pods: Sequence[Pod]) -> None:
+        self.calls += [("announce", pod["metadata"]["name"]) for pod in pods]
 
 
 def test_all_dry_runs_come_before_the_first_eviction() -> None:
@@ -90,9 +62,11 @@ def test_all_dry_runs_come_before_the_first_eviction() -> None:
     c.pod("a")
     c.pod("b")
     assert Progress(evicted=("ns/a", "ns/b")) == c.round("a", "b")
-    assert [("evict-dry-run", "a"), ("evict-dry-run", "b"), ("evict", "a"), ("evict", "b")] == c.calls
+    verbs = ("announce", "evict-dry-run", "evict")
+    assert [(verb, name) for verb in verbs for name in ("a", "b")] == c.calls
     assert Progress(leaving=("ns/a", "ns/b")) == c.round("a", "b")
-    assert Progress() == drain_once(c.client, [])
+    assert Progress() == c.drain()
+    assert 6 == len(c.calls)
 
 
 def test_nobody_goes_while_one_is_blocked() -> None:
@@ -137,15 +111,78 @@ def test_server_says_when_to_come_back() -> None:
     assert 17.0 == c.round("a").retry_after_s
 
 
-def test_unmovable_pod_keeps_everybody() -> None:
-    """While one pod cannot go at all, nobody is even asked."""
+@pytest.mark.parametrize(
+    ("owner", "reason", "hopeless"), [("DaemonSet", "DaemonSetPod", True), ("Job", "WaitingForCompletion", False)]
+)
+def test_pod_that_does_not_go_keeps_everybody(owner: str, reason: str, hopeless: bool) -> None:
+    """While one pod cannot go at all, or is waited for, nobody is even asked or told."""
+    c = Cluster()
+    going, staying = c.pod("a"), pod(ownerReferences=owned_by(owner))
+    leaving = pod(name="l", deletionTimestamp="t")
+    progress = c.drain(going, staying, leaving)
+    assert (reason, (), ("ns/l",), hopeless) == (
+        progress.reason,
+        progress.evicted,
+        progress.leaving,
+        progress.hopeless,
+    )
+    assert "ns/p" in progress.blocked
+    assert [] == c.calls
+
+
+def test_who_cannot_go_speaks_before_who_is_waited_for() -> None:
+    """Waiting for a Job is of no use while somebody else has to be seen to."""
+    c = Cluster()
+    progress = c.drain(pod(ownerReferences=owned_by("Job")), pod(name="bare"))
+    assert "BarePod" == progress.reason
+
+
+def test_pods_of_a_daemon_set_that_is_gone() -> None:
+    """With consent its pods are evicted once it is gone, and not while it is there."""
+    c = Cluster()
+    c.policy = Policy(Drain(force=True))
+    body = c.pod("a")
+    body["metadata"]["ownerReferences"] = owned_by("DaemonSet")
+    c.admin.create(DAEMON_SET, {"metadata": {"name": "owner"}, "spec": {}}, "ns")
+    assert "DaemonSetPod" == c.drain(body).reason
+    c.admin.delete(DAEMON_SET, "owner", "ns")
+    assert ("ns/a",) == c.drain(body).evicted
+
+
+def test_daemon_sets_are_not_read_without_need() -> None:
+    """Without consent the answer is the same either way, so nothing is asked."""
+    c = Cluster()
+    assert ["DaemonSetPod"] == [
+        r.reason for r in judge(c.client, [pod(ownerReferences=owned_by("DaemonSet"))], Policy()).refused
+    ]
+    assert [] == c.calls
+
+
+def test_namespace_that_is_going() -> None:
+    """Its pods go with it: one is waited for as leaving, and keeps nobody else."""
     c = Cluster()
     c.pod("a")
-    body = c.admin.get(POD, "a", "ns")
-    stays = pod(ownerReferences=owned_by("DaemonSet"))
-    progress = drain_once(c.client, [body, stays])
-    assert ("DaemonSetPod", ()) == (progress.reason, progress.evicted)
-    assert [] == c.calls
+    c.admin.store.terminating.add("ns")
+    assert Progress(leaving=("ns/a",)) == c.round("a")
+
+
+def test_messages_stay_short() -> None:
+    """Three pods are named, the others counted."""
+    assert "a; b; c" == listed(["a", "b", "c"])
+    assert "a; b; c; and 2 more" == listed(["a", "b", "c", "d", "e"])
+
+
+def test_several_pods_under_one_budget() -> None:
+    """Each dry run passes by itself; what the budget does not allow together goes in a later round, and no sooner."""
+    c = Cluster()
+    for name in ("a", "b", "c"):
+        c.pod(name, {"app": "x"})
+    c.budget("guard", {"app": "x"}, 2)
+    c.admin.store.expected_pods["ns", "guard"] = 3
+    assert (("ns/a",), "EvictionBlocked") == (c.round("a", "b").evicted, c.round("a", "b").reason)
+    c.admin.end_pod("ns", "a")
+    c.pod("elsewhere", {"app": "x"})
+    assert (("ns/b",), "") == ((progress := c.round("b")).evicted, progress.reason)
 
 
 def test_other_pod_of_the_name_is_let_be() -> None:
@@ -154,7 +191,7 @@ def test_other_pod_of_the_name_is_let_be() -> None:
     old = c.pod("a")
     c.admin.delete(POD, "a", "ns", grace_s=0)
     new = c.pod("a")
-    assert Progress() == drain_once(c.client, [old])
+    assert Progress() == c.drain(old)
     assert new["metadata"]["uid"] == c.admin.get(POD, "a", "ns")["metadata"]["uid"]
     assert "deletionTimestamp" not in c.admin.get(POD, "a", "ns")["metadata"]
 
@@ -180,11 +217,13 @@ def test_grace_period_is_passed_on() -> None:
     """Seconds of grace go with the eviction."""
     c = Cluster()
     c.pod("a")
-    drain_once(c.client, [c.admin.get(POD, "a", "ns")], grace_s=7)
+    c.policy = Policy(Drain(grace_period_s=7))
+    c.round("a")
     assert 7 == c.admin.get(POD, "a", "ns")["metadata"]["deletionGracePeriodSeconds"]
 
 
 def test_finished_pods_need_no_eviction() -> None:
     """A pod that has ended is not in the way any more."""
     c = Cluster()
-    assert Progress() == drain_once(c.client, [pod("Succeeded")])
+    assert Progress() == c.drain(pod("Succeeded"))
+    assert [] == c.calls

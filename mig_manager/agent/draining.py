@@ -1,0 +1,33 @@
+"""Whether those who have to leave for a plan can be made to."""
+
+from __future__ import annotations
+
+from mig_manager.agent.context import Context, Obstacle
+from mig_manager.agent.planning import must_leave
+from mig_manager.api.migconfig import Drain
+from mig_manager.geometry.state import said
+from mig_manager.kube.drain.classify import Policy
+from mig_manager.kube.drain.once import judge, listed
+from mig_manager.planner.plan import Plan
+
+
+def policy_for(ctx: Context, terms: Drain) -> Policy:
+    """Who may be made to leave on these terms. Before there is a hold nothing is cordoned by us."""
+    return Policy(terms, cordoned_at=ctx.hold.since if ctx.hold else None)
+
+
+def obstacle(ctx: Context, plan: Plan, terms: Drain) -> Obstacle | None:
+    """Somebody in the way whom no drain can move; then the node need not even be cordoned. ClusterError.
+
+    A pod of which nobody knows yet which slice it gets is no obstacle: it may be in nobody's way.
+    """
+    if not plan.changes or ctx.kubelet_error:
+        return None
+    way = [holder for holder in must_leave(plan, ctx.holding.holders, ctx.pods) if not holder.leaving]
+    pods = {pod.full_name: pod for pod in ctx.pods}
+    strangers = [holder for holder in way if holder.name not in pods]
+    if strangers:
+        return Obstacle("InUse", f"in use by {said(strangers)}")
+    bodies = [pods[h.name].body for h in way if h.name not in ctx.holding.unplaced]
+    refused = judge(ctx.ports.cluster, bodies, policy_for(ctx, terms)).refused
+    return Obstacle(refused[0].reason, listed([r.message for r in refused])) if refused else None

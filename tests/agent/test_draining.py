@@ -1,0 +1,398 @@
+"""Who has to leave, who is waited for, and who keeps a node as it is."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from mig_manager.agent.names import CORDONED, PAUSED
+from mig_manager.agent.outcome import CLIENTS_S, LONGEST_REST_S
+from mig_manager.agent.planning import must_leave
+from mig_manager.agent.pods import Pod
+from mig_manager.geometry.state import Holder, SliceKey
+from mig_manager.kube.drain.classify import CORDON_TAINT, MIRROR
+from mig_manager.kube.errors import UnavailableError
+from mig_manager.kube.kinds import DAEMON_SET, EVENT, POD, POD_DISRUPTION_BUDGET
+from mig_manager.planner.node import plan_node
+from mig_manager.planner.plan import Impact, Plan
+from tests.agent.moments import ready_message
+from tests.agent.test_life import CUT, TARGET, Make, advance
+from tests.agent.worlds import A100, Fault, Process, World, every, owned_by
+from tests.drain import pods
+
+GOING = "nvidia.com/mig-2g.20gb"
+GUARDED = {"app": "guarded"}
+EMPTY_DIR = [{"name": "shm", "emptyDir": {}}]
+
+Terms = dict[str, Any]
+
+
+def planned(make: Make, **drain: Any) -> World:  # noqa: ANN401 - terms as they stand in objects
+    """A node with slices 1g, 2g, 3g that shall have three 1g and a 3g, planned on these terms and not granted."""
+    w = make(A100, cut=CUT)
+    w.want(TARGET, drain=drain)
+    w.run_pass()
+    return w
+
+
+def mark(w: World, name: str, metadata: dict[str, object]) -> None:
+    """Change a pod's metadata."""
+    w.kube.patch(POD, name, {"metadata": metadata}, "default")
+
+
+# -- who cannot be moved: the node is not touched --
+
+
+def bare(w: World) -> None:
+    """A pod without a controller."""
+    w.pod("stays", GOING, owner="")
+
+
+def of_daemon_set(w: World) -> None:
+    """A DaemonSet's pod."""
+    w.pod("stays", GOING, owner="DaemonSet")
+
+
+def with_data(w: World) -> None:
+    """A pod with an emptyDir."""
+    w.pod("stays", GOING, volumes=EMPTY_DIR)
+
+
+def static(w: World) -> None:
+    """A static pod."""
+    w.pod("stays", GOING, owner="Node")
+    mark(w, "stays", {"annotations": {MIRROR: "x"}})
+
+
+def protected(w: World) -> None:
+    """A pod that the MIGConfig protects."""
+    w.pod("stays", GOING, labels={"tier": "gold"})
+
+
+@pytest.mark.parametrize(
+    ("begin", "reason"),
+    [
+        (bare, "BarePod"),
+        (of_daemon_set, "DaemonSetPod"),
+        (with_data, "PodWithLocalData"),
+        (static, "MirrorPod"),
+        (protected, "ProtectedPod"),
+    ],
+)
+def test_pod_that_cannot_be_moved_keeps_the_node_as_it_is(world: Make, begin: Any, reason: str) -> None:  # noqa: ANN401
+    """The plan says who it is before anything is granted; a grant is not taken up, and nobody is evicted."""
+    w = planned(world, protectedPods={"matchLabels": {"tier": "gold"}})
+    w.pod("evictable", "nvidia.com/mig-1g.10gb")
+    begin(w)
+    assert [f"take_up: {reason}"] * 2 == w.settle(2)
+    plan = w.status["plan"]
+    assert ("EvictPods", reason, 1) == (plan["impact"], plan["reason"], plan["evictCount"])
+    assert "default/stays" in plan["message"]
+    assert plan["message"] == ready_message(w)
+    assert "blocked" == w.labels["state"]
+    w.grant()
+    assert [f"take_up: {reason}"] * 2 == w.settle(2)
+    w.revoke()
+    assert f"take_up: {reason}" == w.settle(1)[-1]
+    assert {} == w.grant_status
+    assert [] == w.deleted
+    w.assert_clean()
+    w.end("stays")
+    assert "take_up: WaitingForGrant" == w.settle(1)[-1]
+    assert "reason" not in w.status["plan"]
+    w.grant()
+    assert "release: Done" == w.settle()[-1]
+
+
+@pytest.mark.parametrize(("begin", "consent"), [(bare, {"force": True}), (with_data, {"deleteEmptyDirData": True})])
+def test_consent(world: Make, begin: Any, consent: Terms) -> None:  # noqa: ANN401
+    """With the consents of kubectl drain such a pod is evicted like any other."""
+    w = planned(world, **consent)
+    begin(w)
+    w.grant()
+    assert "release: Done" == w.settle()[-1]
+    assert ["default/stays"] == w.deleted
+
+
+def test_pod_whose_daemon_set_is_gone(world: Make) -> None:
+    """It is an obstacle as long as the DaemonSet is there, and with consent no longer than that."""
+    w = planned(world, force=True)
+    w.admin.create(DAEMON_SET, {"metadata": {"name": "owner"}, "spec": {}}, "default")
+    of_daemon_set(w)
+    assert "take_up: DaemonSetPod" == w.settle(1)[-1]
+    w.admin.delete(DAEMON_SET, "owner", "default")
+    w.run_pass()
+    w.grant()
+    assert "release: Done" == w.settle()[-1]
+    assert ["default/stays"] == w.deleted
+
+
+def test_pod_that_stays_is_no_obstacle(world: Make) -> None:
+    """Whoever uses a slice that is kept may be what he likes."""
+    w = planned(world)
+    w.pod("keeps", "nvidia.com/mig-3g.40gb", owner="")
+    w.grant()
+    assert "release: Done" == w.settle()[-1]
+    assert [] == w.deleted
+
+
+def test_who_uses_what_is_not_known_without_the_kubelet(world: Make) -> None:
+    """While the kubelet does not answer nobody is named for it."""
+    w = planned(world)
+    bare(w)
+    w.kubelet_down = True
+    w.run_pass()
+    assert "reason" not in w.status["plan"]
+
+
+def test_pod_that_comes_later_and_cannot_be_moved(world: Make) -> None:
+    """Found while draining, it ends the work at once instead of keeping the node cordoned, and nobody is evicted."""
+    w = planned(world)
+    w.pod("goes", GOING, labels=GUARDED)
+    w.budget(GUARDED)
+    w.grant()
+    advance(w, "drain")
+    assert CORDONED in w.annotations
+    mark(w, "goes", {"ownerReferences": owned_by("DaemonSet")})
+    assert "drain: DaemonSetPod" == w.settle(1)[-1]
+    w.assert_clean()
+    state = w.grant_status
+    assert ("Released", "Aborted", "DaemonSetPod", 1) == (
+        *(state[k] for k in ("state", "result", "reason")),
+        state["attempts"],
+    )
+    assert "keep DaemonSet owner off the node" in state["message"]
+    assert [] == w.deleted
+    assert "take_up: DaemonSetPod" == w.settle(1)[-1]
+
+
+def test_pod_that_comes_back_to_the_cordoned_node(world: Make) -> None:
+    """One that tolerates the cordon is evicted once; when it is back the work ends, and is no eviction machine."""
+    w = planned(world)
+    tolerations = [{"key": CORDON_TAINT, "operator": "Exists"}]
+    w.pod("goes", GOING, tolerations=tolerations)
+    w.grant()
+    advance(w, "drain")
+    w.tick()
+    w.pod("back", GOING, tolerations=tolerations)
+    ended = w.settle(4)
+    assert "drain: ToleratesCordon" in ended
+    assert ["default/goes"] == w.deleted
+    assert "ToleratesCordon" == w.grant_status["reason"]
+    w.assert_clean()
+
+
+# -- who is waited for --
+
+
+def test_job_is_waited_for(world: Make) -> None:
+    """The node is closed, nobody is evicted, and when the Job has ended the rest goes its way."""
+    w = planned(world)
+    w.pod("train", GOING, owner="Job")
+    w.grant()
+    ended = w.settle(5)
+    assert ["drain: WaitingForCompletion"] * 5 == ended
+    assert "default/train belongs to Job owner and is waited for" in ready_message(w)
+    assert CORDONED in w.annotations
+    assert PAUSED not in w.annotations
+    assert [] == w.deleted
+    w.end("train")
+    assert "release: Done" == w.settle()[-1]
+    assert [] == w.deleted
+
+
+def test_nobody_else_is_evicted_while_a_job_is_waited_for(world: Make) -> None:
+    """Whether the drain can finish is not known before the Job has ended."""
+    w = world(A100, cut=(("2g", 0), ("2g", 2), ("3g", 4)))
+    w.want(every("1g*4", "3g"))
+    w.run_pass()
+    w.pod("train", GOING, owner="Job")
+    w.pod("goes", GOING)
+    w.grant()
+    assert "drain: WaitingForCompletion" == w.settle(3)[-1]
+    assert [] == w.deleted
+    w.end("train")
+    assert "release: Done" == w.settle()[-1]
+    assert ["default/goes"] == w.deleted
+
+
+def test_job_that_takes_too_long(world: Make) -> None:
+    """Past the time the node is let go, with the Job running, and the message names it."""
+    w = planned(world, timeoutSeconds=30)
+    w.pod("train", GOING, owner="Job")
+    w.grant()
+    assert "stand_down: DrainTimeout" in w.settle(20, seconds=5)
+    assert "default/train" in w.grant_status["message"]
+    assert [] == w.deleted
+    w.assert_clean()
+
+
+def test_job_may_be_evicted(world: Make) -> None:
+    """With jobs: Evict it is a pod like any other."""
+    w = planned(world, jobs="Evict")
+    w.pod("train", GOING, owner="Job")
+    w.grant()
+    assert "release: Done" == w.settle()[-1]
+    assert ["default/train"] == w.deleted
+
+
+# -- when the time is over --
+
+
+def test_waiting_on_past_the_time(world: Make) -> None:
+    """With onTimeout: Wait the node stays closed and says that it takes long; when the budget opens all is well."""
+    w = planned(world, timeoutSeconds=30, onTimeout="Wait")
+    w.pod("goes", GOING, labels=GUARDED)
+    w.budget(GUARDED)
+    w.grant()
+    ended = w.settle(30, seconds=5)
+    assert {"drain: EvictionBlocked", "drain: DrainOverdue"} == set(ended)
+    assert "for more than 30 s now: evicting Pod default/goes: The disruption budget pdb" in ready_message(w)
+    assert CORDONED in w.annotations
+    w.admin.delete(POD_DISRUPTION_BUDGET, "pdb", "default")
+    ended = w.settle(seconds=5)
+    assert "release: Done" == ended[-1]
+    assert not [e for e in ended if e.startswith("stand_down")]
+
+
+@pytest.mark.parametrize("on_timeout", ["Abort", "Wait"])
+def test_clients_that_do_not_go_after_a_long_drain(world: Make, on_timeout: str) -> None:
+    """What was drained late is not given up at once, and clients that never go keep no node closed for ever."""
+    w = planned(world, timeoutSeconds=30, onTimeout=on_timeout)
+    w.pod("goes", GOING, labels=GUARDED)
+    w.budget(GUARDED)
+    w.grant()
+    w.settle(4, seconds=5)
+    w.admin.delete(POD_DISRUPTION_BUDGET, "pdb", "default")
+    w._daemon_set = lambda: None  # type: ignore[method-assign]
+    began = w.clock.now()
+    ended = w.settle(120, seconds=5)
+    late = [e for e in ended if e != "drain: Draining"]
+    assert "pause_clients: PausingClients" == late[0]
+    assert "stand_down: DrainTimeout" in late
+    assert late.index("stand_down: DrainTimeout") * 5 >= CLIENTS_S - 15
+    assert late.index("stand_down: DrainTimeout") * 5 <= CLIENTS_S + 45
+    assert began < w.clock.now()
+    assert "waiting for GPU clients to go" in w.grant_status["message"]
+    w.assert_clean()
+
+
+def test_attempts_in_vain_come_further_and_further_apart(world: Make) -> None:
+    """A pod that a budget lets go each time, beside one that it keeps, is evicted once per attempt at most.
+
+    Ten attempts lie days apart in the end, under whatever id, and nobody is evicted between them.
+    """
+    w = world(A100, cut=(("2g", 0), ("2g", 2), ("3g", 4)))
+    w.want(every("1g*4", "3g"), drain={"timeoutSeconds": 60})
+    w.run_pass()
+    w.store.expected_pods["default", "pdb"] = 2
+    w.budget(GUARDED)
+    w.pod("keeps", GOING, labels=GUARDED)
+    distances: list[float] = []
+    for attempt in range(10):
+        w.pod(f"again-{attempt}", GOING, labels=GUARDED)
+        w.control()
+        assert attempt + 1 == w.mignode["spec"]["grant"]["id"]
+        ended = w.settle(30, seconds=5)
+        assert "stand_down: DrainTimeout" in ended
+        state = w.grant_status
+        assert attempt + 1 == state["attempts"]
+        distances.append((datetime.fromisoformat(state["notBefore"]) - w.clock.now()).total_seconds())
+        assert attempt + 1 >= len(w.deleted)
+        w.settle(10, seconds=1)
+        assert attempt + 1 >= len(w.deleted)
+        w.assert_clean()
+        for name in [n for n in w.running if "again" in n]:
+            w.end(name.partition("/")[2])
+        w.tick(LONGEST_REST_S)
+    assert all(later > sooner for sooner, later in pairwise(distances))
+    assert LONGEST_REST_S - 300 < distances[-1] <= LONGEST_REST_S
+    assert 10 >= len(w.deleted)
+
+
+# -- Events --
+
+
+def test_pods_are_told_before_they_are_evicted(world: Make) -> None:
+    """An Event on the pod, in its namespace, says what is going to happen and why; once, while a budget holds it up."""
+    w = planned(world)
+    w.pod("goes", GOING, labels=GUARDED)
+    w.budget(GUARDED)
+    w.grant()
+    advance(w, "drain")
+    w.settle(3)
+    told = [e for e in w.admin.list(EVENT).items if e["involvedObject"]["kind"] == "Pod"]
+    assert [("default", "goes", "RepartitionEviction", "Normal", 1)] == [
+        (e["metadata"]["namespace"], e["involvedObject"]["name"], e["reason"], e["type"], e["count"]) for e in told
+    ]
+    assert "Node n1" in told[0]["message"]
+    assert "for profile p" in told[0]["message"]
+    assert {"component": "mig-manager-agent", "host": "n1"} == told[0]["source"]
+    assert [] == w.deleted
+
+
+def test_agent_that_starts_anew_tells_nobody_twice(world: Make) -> None:
+    """The Event is there already, and stays as it is: an agent may only create Events beside its own."""
+    w = planned(world)
+    w.pod("goes", GOING, labels=GUARDED)
+    w.budget(GUARDED)
+    w.grant()
+    advance(w, "drain")
+    w.agent_memory.announced = frozenset()
+    process = Process()
+    w.run_pass(process)
+    assert process.names.count("create Event") == 1
+    assert "patch Event" not in process.names
+    assert [1] == [e["count"] for e in w.admin.list(EVENT).items if e["involvedObject"]["kind"] == "Pod"]
+
+
+def test_event_that_is_lost_stops_nobody(world: Make) -> None:
+    """What cannot be told is done all the same."""
+    w = planned(world)
+    w.pod("goes", GOING)
+    w.grant()
+    process = Process()
+    advance_to_event(w, process)
+    assert "release: Done" == w.settle()[-1]
+    assert [] == [e for e in w.admin.list(EVENT).items if e["involvedObject"]["kind"] == "Pod"]
+
+
+def advance_to_event(w: World, process: Process) -> None:
+    """One pass in which the Event about the pod gets lost."""
+    process.fault = Fault(0, lambda doing: UnavailableError(doing, "no answer"))
+
+    def look() -> None:
+        if process.names[-1] == "create Event" and process.fault is not None and not process.fault.at:
+            process.fault.at = process.requests + 1
+
+    process.look = look
+    w.run_pass(process)
+    assert ["default/goes"] == [p.full_name for p in map(Pod, w.admin.list(POD).items) if p.leaving]
+
+
+# -- who has to leave for what --
+
+
+def test_before_a_reboot_everybody_leaves(world: Make) -> None:
+    """Whoever uses the cards, and all other pods of the node but those that go and come with it."""
+    w = world(A100, cut=CUT)
+    with w.agent() as agent, agent.ports.gpus.session() as session:
+        cards = session.cards()
+    key = SliceKey(cards[0].uuid, cards[0].instances[0].id)
+    holders = {key: frozenset({Holder("ns/p"), Holder("ns/daemon"), Holder("pid 7")})}
+    plan = plan_node(cards, {}, every("7g"))
+    here = [
+        Pod(pods.pod(ownerReferences=pods.owned_by("ReplicaSet"))),
+        Pod(pods.pod(name="leaves", deletionTimestamp="t")),
+        Pod(pods.pod("Succeeded", name="done")),
+        Pod(pods.pod(name="daemon", ownerReferences=pods.owned_by("DaemonSet"))),
+        Pod(pods.pod(name="idle-daemon", ownerReferences=pods.owned_by("DaemonSet"))),
+        Pod(pods.pod(name="static", annotations={MIRROR: "x"})),
+    ]
+    reboot = Plan(plan.cards, Impact.REBOOT_NODE)
+    wanted = (Holder("ns/daemon"), Holder("ns/leaves", leaving=True), Holder("ns/p"), Holder("pid 7"))
+    assert wanted == must_leave(reboot, holders, here)
+    assert () == must_leave(plan, {}, here)

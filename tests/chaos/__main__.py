@@ -16,6 +16,7 @@ MATRICES = (
     "tests/agent/test_outages.py",
     "tests/gpu/test_kills.py",
     "tests/gpu/test_faults.py",
+    "tests/drain/test_differential.py",
     "tests/e2e/test_agent_kills.py",
     "tests/e2e/test_outages.py",
 )

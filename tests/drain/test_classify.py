@@ -99,6 +99,14 @@ def test_leaving_pods_are_not_evicted_again() -> None:
     assert Evict(leaving=True) == classify(pod(deletionTimestamp="t", ownerReferences=DAEMON), DEFAULT)
 
 
+def test_data_of_a_pod_whose_daemon_set_is_gone() -> None:
+    """It may go without its DaemonSet, and not with its data: that takes its own consent."""
+    orphan = pod("Running", EMPTY_DIR, ownerReferences=DAEMON)
+    both = Policy(Drain(force=True, delete_empty_dir_data=True))
+    assert "Refuse: PodWithLocalData" == reason(classify(orphan, FORCE, daemon_set_gone=True))
+    assert "Evict" == reason(classify(orphan, both, daemon_set_gone=True))
+
+
 @pytest.mark.parametrize(
     ("policy", "expected"),
     [(DEFAULT, "Refuse: BarePod"), (FORCE, "Evict"), (WHOLE_NODE, "Refuse: BarePod")],

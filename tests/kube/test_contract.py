@@ -39,6 +39,9 @@ class World:
     cluster: Cluster
     person: Cluster
     collect_garbage: Callable[[], None]
+    make_namespace: Callable[[str], None]
+    terminate: Callable[[str], None]
+    """Begin to delete a namespace."""
     salt: str
 
     def name(self, stem: str) -> str:
@@ -76,12 +79,22 @@ def world(request: pytest.FixtureRequest) -> Iterator[World]:
     if request.param == "memory":
         store = Store()
         cluster = MemoryCluster(store, "mig-manager-test")
-        yield World(cluster, MemoryCluster(store, "kubectl-cordon"), cluster.collect_garbage, salt)
+        somebody = MemoryCluster(store, "kubectl-cordon")
+        yield World(cluster, somebody, cluster.collect_garbage, lambda _: None, store.terminating.add, salt)
         return
     access: Access = request.getfixturevalue("control_plane")
     real = KubernetesCluster.from_kubeconfig("mig-manager-test", access.kubeconfig)
     person = KubernetesCluster.from_kubeconfig("kubectl-cordon", access.kubeconfig)
-    yield World(real, person, lambda: None, salt)
+
+    def make_namespace(name: str) -> None:
+        assert 201 == access.request("POST", "/api/v1/namespaces", {"metadata": {"name": name}})[0]
+        path = f"/api/v1/namespaces/{name}/serviceaccounts/default"
+        wait_until("its ServiceAccount", lambda: access.request("GET", path)[0] == 200, 30)
+
+    def terminate(name: str) -> None:
+        assert 200 == access.request("DELETE", f"/api/v1/namespaces/{name}")[0]
+
+    yield World(real, person, lambda: None, make_namespace, terminate, salt)
     for kind in (POD, POD_DISRUPTION_BUDGET, DAEMON_SET, LEASE, NODE, MIG_NODE, MIG_CONFIG):
         for left in real.list(kind).items:
             if left["metadata"]["name"].endswith(salt):
@@ -569,6 +582,26 @@ class TestEviction:
 
         eventually(refused)
 
+    def test_namespace_that_is_going(self, world: World) -> None:
+        """In a namespace that is being deleted nothing is created, an eviction neither; what is there goes with it."""
+        spec = {"containers": [{"name": "c", "image": "none"}], "nodeName": world.node()["metadata"]["name"]}
+        metadata = {"name": "p", "finalizers": ["migmanager.io/test"]}
+        world.make_namespace(world.salt)
+        pod = world.cluster.create(POD, {"metadata": metadata, "spec": spec}, world.salt)
+        world.terminate(world.salt)
+
+        def refused() -> bool:
+            try:
+                world.cluster.evict(world.salt, "p", pod["metadata"]["uid"], dry_run=True)
+            except errors.NamespaceTerminatingError:
+                return True
+            return False
+
+        eventually(refused)
+        with pytest.raises(errors.NamespaceTerminatingError):
+            world.cluster.create(POD, {"metadata": {"name": "q"}, "spec": spec}, world.salt)
+        world.cluster.patch(POD, "p", {"metadata": {"finalizers": None}}, world.salt)
+
     def test_a_pending_pod_needs_no_budget(self, world: World) -> None:
         """What does not run yet is evicted whatever the budget says."""
         node = world.node()["metadata"]["name"]
@@ -599,6 +632,28 @@ class TestEvents:
             (event["count"], event["firstTimestamp"], event["lastTimestamp"])
             for event in found
             if event["reason"] == "DrainBlocked"
+        ]
+
+    def test_what_is_said_once_only(self, world: World) -> None:
+        """An Event that is there already stays as it is; on a pod it stands in the pod's namespace."""
+        pod = world.pod()
+        for minute in (1, 2):
+            events.post(
+                world.cluster,
+                pod,
+                event_type=events.EventType.NORMAL,
+                reason="RepartitionEviction",
+                message="it will be evicted",
+                now=datetime(2026, 1, 1, 12, minute, tzinfo=UTC),
+                host="n1",
+                once=True,
+            )
+        uid = pod["metadata"]["uid"]
+        found = world.cluster.list(EVENT, NS, fields=f"involvedObject.uid={uid}").items
+        assert [(1, "2026-01-01T12:01:00Z", "n1")] == [
+            (event["count"], event["lastTimestamp"], event["source"]["host"])
+            for event in found
+            if event["reason"] == "RepartitionEviction"
         ]
 
     def test_other_words_are_another_event(self, world: World) -> None:

@@ -73,14 +73,12 @@ class Refuse:
 Verdict = Evict | Wait | Skip | Refuse
 
 
-def classify(  # noqa: PLR0911 - a list of rules
-    pod: Mapping[str, Any], policy: Policy, *, daemon_set_gone: bool = False
-) -> Verdict:
+def classify(pod: Mapping[str, Any], policy: Policy, *, daemon_set_gone: bool = False) -> Verdict:
     """What becomes of a pod that is in the way.
 
     ``daemon_set_gone`` says of a DaemonSet's pod that there is no such DaemonSet (any more); see ``asks_daemon_set``.
     """
-    metadata, terms = pod["metadata"], policy.terms
+    metadata = pod["metadata"]
     name = f"{metadata['namespace']}/{metadata['name']}"
     if pod.get("status", {}).get("phase") in FINISHED:
         return Skip()
@@ -89,24 +87,14 @@ def classify(  # noqa: PLR0911 - a list of rules
         return Skip() if policy.whole_node else Refuse("MirrorPod", text)
     if "deletionTimestamp" in metadata:
         return Evict(leaving=True)
-    if terms.protected is not None and terms.protected.matches(metadata.get("labels") or {}):
-        return Refuse("ProtectedPod", f"{name} is among {DRAIN}.protectedPods; delete it when it may go")
-    controller = controller_of(pod)
-    if controller is not None and controller["kind"] == "DaemonSet":
-        return _of_daemon_set(name, controller, policy, gone=daemon_set_gone)
-    reason = _why_wait(metadata, controller) if terms.jobs == "WaitForCompletion" else ""
-    if reason:
-        return Wait("WaitingForCompletion", f"{name} {reason} and is waited for ({DRAIN}.jobs: Evict would evict it)")
-    if not terms.delete_empty_dir_data and _has_empty_dir(pod):
-        text = f"{name} would lose the data of its emptyDir volumes; set {DRAIN}.deleteEmptyDirData, or delete it"
-        return Refuse("PodWithLocalData", text)
-    if controller is None and not terms.force:
-        text = f"{name} has no controller that would create it again; set {DRAIN}.force, or delete it"
-        return Refuse("BarePod", text)
-    if policy.cordoned_at is not None and _came_past(pod, policy.cordoned_at):
-        text = f"{name} came to the cordoned node and would come again; remove its toleration of {CORDON_TAINT}"
-        return Refuse("ToleratesCordon", text)
-    return Evict()
+    return (
+        _protected(name, metadata, policy)
+        or _of_daemon_set(name, pod, policy, gone=daemon_set_gone)
+        or _waited_for(name, pod, policy)
+        or _without_consent(name, pod, policy)
+        or _coming_back(name, pod, policy)
+        or Evict()
+    )
 
 
 def controller_of(pod: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -127,32 +115,64 @@ def asks_daemon_set(pod: Mapping[str, Any], policy: Policy) -> bool:
     return str(controller.get("apiVersion", "")).startswith("apps/") and (policy.terms.force or policy.whole_node)
 
 
-def _of_daemon_set(name: str, controller: Mapping[str, Any], policy: Policy, *, gone: bool) -> Verdict:
+def _protected(name: str, metadata: Mapping[str, Any], policy: Policy) -> Verdict | None:
+    selector = policy.terms.protected
+    if selector is None or not selector.matches(metadata.get("labels") or {}):
+        return None
+    return Refuse("ProtectedPod", f"{name} is among {DRAIN}.protectedPods; delete it when it may go")
+
+
+def _of_daemon_set(name: str, pod: Mapping[str, Any], policy: Policy, *, gone: bool) -> Verdict | None:
+    """What becomes of a DaemonSet's pod; one that was orphaned and may go is like any other."""
+    controller = controller_of(pod)
+    if controller is None or controller["kind"] != "DaemonSet":
+        return None
     owner = f"DaemonSet {controller['name']}"
     if gone:
         text = f"{name} belonged to {owner}, which is gone; set {DRAIN}.force, or delete it"
-        return Evict() if policy.terms.force else Refuse("BarePod", text)
+        return None if policy.terms.force else Refuse("BarePod", text)
     text = f"{name} would come back at once; keep {owner} off the node"
     return Skip() if policy.whole_node else Refuse("DaemonSetPod", text)
 
 
-def _why_wait(metadata: Mapping[str, Any], controller: Mapping[str, Any] | None) -> str:
-    """Why the pod is one that is waited for: a Job's, a training job's of any project, or one that says so itself."""
+def _waited_for(name: str, pod: Mapping[str, Any], policy: Policy) -> Verdict | None:
+    """A Job's pod, a training job's of any project, or one that says so itself."""
+    if policy.terms.jobs != "WaitForCompletion":
+        return None
+    controller, annotations = controller_of(pod), pod["metadata"].get("annotations") or {}
+    why = [f"is annotated {key}={value}" for key, value in DO_NOT_DISRUPT.items() if annotations.get(key) == value]
     if controller is not None and controller["kind"].endswith("Job"):
-        return f"belongs to {controller['kind']} {controller['name']}"
-    annotations = metadata.get("annotations") or {}
-    marks = [f"{key}={value}" for key, value in DO_NOT_DISRUPT.items() if annotations.get(key) == value]
-    return f"is annotated {marks[0]}" if marks else ""
+        why.insert(0, f"belongs to {controller['kind']} {controller['name']}")
+    if not why:
+        return None
+    return Wait("WaitingForCompletion", f"{name} {why[0]} and is waited for ({DRAIN}.jobs: Evict would evict it)")
 
 
-def _has_empty_dir(pod: Mapping[str, Any]) -> bool:
-    return any("emptyDir" in volume for volume in pod.get("spec", {}).get("volumes") or ())
+def _without_consent(name: str, pod: Mapping[str, Any], policy: Policy) -> Verdict | None:
+    """What is lost with the pod: its data, or the pod itself."""
+    terms = policy.terms
+    volumes = pod.get("spec", {}).get("volumes") or ()
+    if not terms.delete_empty_dir_data and any("emptyDir" in volume for volume in volumes):
+        text = f"{name} would lose the data of its emptyDir volumes; set {DRAIN}.deleteEmptyDirData, or delete it"
+        return Refuse("PodWithLocalData", text)
+    if not terms.force and controller_of(pod) is None:
+        text = f"{name} has no controller that would create it again; set {DRAIN}.force, or delete it"
+        return Refuse("BarePod", text)
+    return None
 
 
-def _came_past(pod: Mapping[str, Any], cordoned_at: datetime) -> bool:
-    """Whether the pod was created after the cordon, and tolerates it."""
-    created = datetime.fromisoformat(pod["metadata"]["creationTimestamp"])
-    return created > cordoned_at and any(
+def _coming_back(name: str, pod: Mapping[str, Any], policy: Policy) -> Verdict | None:
+    """A pod that was created after the cordon and tolerates it: evicted, it would come again."""
+    if policy.cordoned_at is None or not _tolerates_cordon(pod):
+        return None
+    if datetime.fromisoformat(pod["metadata"]["creationTimestamp"]) <= policy.cordoned_at:
+        return None
+    text = f"{name} came to the cordoned node and would come again; remove its toleration of {CORDON_TAINT}"
+    return Refuse("ToleratesCordon", text)
+
+
+def _tolerates_cordon(pod: Mapping[str, Any]) -> bool:
+    return any(
         t.get("key") in (None, "", CORDON_TAINT) and t.get("effect") in (None, "", "NoSchedule")
         for t in pod.get("spec", {}).get("tolerations") or ()
         if t.get("operator") == "Exists" or t.get("key") == CORDON_TAINT

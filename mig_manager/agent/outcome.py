@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from mig_manager.agent.context import Context, Verdict
 from mig_manager.agent.draining import obstacle
 from mig_manager.agent.planning import beyond, must_leave
+from mig_manager.agent.preflight import others_here
 from mig_manager.api.mignode import Grant
 from mig_manager.api.mignode_status import GrantStatus
 from mig_manager.planner.plan import Impact, Plan
@@ -103,6 +104,9 @@ def _not_as_granted(ctx: Context, grant: Grant, work: Plan) -> Verdict | None:
     """What the grant itself does not allow, or somebody who stepped in."""
     if ctx.uncordoned:
         return Verdict("Aborted", "Uncordoned", "somebody uncordoned the node while it was being drained")
+    others = others_here(ctx, work)
+    if others is not None:
+        return Verdict("Aborted", others.reason, others.message)
     excess = beyond(ctx, work, Impact(grant.max_impact))
     return Verdict("Aborted", "ImpactNotAllowed", excess) if excess else None
 

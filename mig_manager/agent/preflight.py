@@ -1,18 +1,18 @@
-"""Whether somebody else is in charge of this node or of its cards, before anything is touched."""
+"""Whether somebody else is in charge of this node or of its cards, asked before anything is destroyed."""
 
 from __future__ import annotations
 
 from mig_manager.agent.context import Context
 from mig_manager.agent.foreign import dra_driver, foreign_manager, mps
 from mig_manager.agent.maintenance import maintenance, maintenance_lease
-from mig_manager.agent.results import Refuse, StepResult, Wait
+from mig_manager.agent.results import Refuse, Wait
 from mig_manager.planner.plan import Plan
 
 MAINTENANCE_RETRY_S = 30.0
 
 
-def others_here(ctx: Context, work: Plan) -> StepResult | None:
-    """Who is in charge, by what this pass has read."""
+def others_here(ctx: Context, work: Plan) -> Refuse | Wait | None:
+    """Who is in charge, by what this pass has read; looked at until the first destroy."""
     manager = foreign_manager(ctx.node, ctx.pods)
     if manager:
         return Refuse("ForeignManager", manager)
@@ -22,7 +22,7 @@ def others_here(ctx: Context, work: Plan) -> StepResult | None:
     return _maintained(maintenance(ctx.node))
 
 
-def others_elsewhere(ctx: Context) -> StepResult | None:
+def others_elsewhere(ctx: Context) -> Refuse | Wait | None:
     """Who is in charge, by objects that are read for this only; the last thing that is asked before a grant is used."""
     driver = dra_driver(ctx.ports.cluster, ctx.settings.node)
     if driver:
@@ -33,5 +33,5 @@ def others_elsewhere(ctx: Context) -> StepResult | None:
     return _maintained(maintenance_lease(ctx.ports.cluster, namespace, ctx.settings.node, ctx.now))
 
 
-def _maintained(what: str) -> StepResult | None:
+def _maintained(what: str) -> Wait | None:
     return Wait("OtherMaintenance", MAINTENANCE_RETRY_S, what) if what else None

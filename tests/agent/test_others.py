@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 
 import pytest
@@ -11,7 +11,16 @@ import pytest
 from mig_manager.agent.autoscalers import KEPT_OFF, keep_off, let_go
 from mig_manager.agent.foreign import dra_driver
 from mig_manager.agent.names import CORDONED, KEPT
-from mig_manager.kube.kinds import KINDS, LEASE, NODE, POD, RESOURCE_SLICE, RESOURCE_SLICE_BETA, Kind
+from mig_manager.kube.kinds import (
+    KINDS,
+    LEASE,
+    NODE,
+    POD,
+    POD_DISRUPTION_BUDGET,
+    RESOURCE_SLICE,
+    RESOURCE_SLICE_BETA,
+    Kind,
+)
 from mig_manager.kube.memory import MemoryCluster, Store
 from tests.agent.moments import ready_message
 from tests.agent.scenarios import GUARDED
@@ -249,6 +258,48 @@ def test_no_maintenance_lease(world: Make) -> None:
     with w.agent(maintenance_leases="medik8s-leases") as agent:
         agent.run_pass()
     assert "Held" == w.grant_status["state"]
+
+
+def mig_manager_starts(w: World) -> None:
+    """Somebody turns NVIDIA's MIG manager on."""
+    metadata = {"name": "theirs", "labels": {"app": "nvidia-mig-manager"}}
+    spec = {"nodeName": "n1", "containers": [{"name": "c"}]}
+    w.kube.create(POD, {"metadata": metadata, "spec": spec}, "gpu-operator")
+
+
+@pytest.mark.parametrize(
+    ("begin", "reason", "end"),
+    [
+        (
+            lambda w: mark(w, {UPGRADE: "cordon-required"}),
+            "OtherMaintenance",
+            lambda w: mark(w, {UPGRADE: "upgrade-done"}),
+        ),
+        (mig_manager_starts, "ForeignManager", lambda w: w.kube.delete(POD, "theirs", "gpu-operator", grace_s=0)),
+    ],
+    ids=["driver upgrade", "MIG manager"],
+)
+def test_others_that_begin_in_mid_flight_go_first(
+    world: Make, begin: Callable[[World], None], reason: str, end: Callable[[World], None]
+) -> None:
+    """Before the first destroy the node is given back as it was, nobody else is evicted, and afterwards it goes on."""
+    w = granted(world)
+    w.pod("goes", "nvidia.com/mig-2g.20gb", labels=GUARDED)
+    w.budget(GUARDED)
+    advance(w, "drain")
+    before = w.shape()
+    begin(w)
+    assert f"stand_down: {reason}" == w.settle(1)[-1]
+    state = w.grant_status
+    assert ("Released", "Aborted", reason) == (state["state"], state["result"], state["reason"])
+    assert before == w.shape()
+    assert [] == w.deleted
+    w.assert_clean()
+    w.admin.delete(POD_DISRUPTION_BUDGET, "pdb", "default")
+    end(w)
+    w.tick(60)
+    assert "release: Done" == w.settle(control=True)[-1]
+    assert ["default/goes"] == w.deleted
 
 
 # -- autoscalers --

@@ -53,10 +53,11 @@ def live(w: World, passes: int = 40, *, slot: bool = True) -> list[str]:
     return ended
 
 
-def plain_pod(w: World, name: str, labels: Mapping[str, str] | None = None) -> None:
-    """A pod that uses no GPU."""
+def plain_pod(w: World, name: str, labels: Mapping[str, str] | None = None, *, kind: str = "ReplicaSet") -> None:
+    """A pod that uses no GPU, of a controller of that kind."""
+    owner = {"apiVersion": "apps/v1", "kind": kind, "name": "owner", "uid": "1", "controller": True}
     body = {
-        "metadata": {"name": name, "labels": dict(labels or {})},
+        "metadata": {"name": name, "labels": dict(labels or {}), "ownerReferences": [owner]},
         "spec": {"nodeName": "n1", "containers": [{"name": "c"}]},
     }
     w.kube.create(POD, body, "default")
@@ -182,6 +183,21 @@ def test_everything_on_the_machine_comes_back(world: Make) -> None:
     assert "release: Done" == live(w)[-1]
     assert ["7g.80gb@0", "1g.10gb@6", "1g.10gb@2", "off"] == w.shape()
     assert 1 == w.reboots
+
+
+def test_every_pod_leaves_before_a_reboot(world: Make) -> None:
+    """Also one that uses no GPU, and nothing happens while one may not go; those of DaemonSets go and come with it."""
+    w = learnt(world)
+    plain_pod(w, "agent-of-somebody", kind="DaemonSet")
+    plain_pod(w, "plain", {"app": "guarded"})
+    w.budget({"app": "guarded"})
+    w.clock.sleep(60)
+    w.grant(maxImpact=LIMIT)
+    assert "drain: EvictionBlocked" == w.settle(3)[-1]
+    assert 0 == w.reboots
+    w.admin.patch(POD, "plain", {"metadata": {"labels": {"app": None}}}, "default")
+    assert "release: Done" == live(w)[-1]
+    assert (["default/plain"], 1) == (w.deleted, w.reboots)
 
 
 def test_process_on_a_card_that_the_layout_does_not_concern_keeps_the_node_up(world: Make) -> None:

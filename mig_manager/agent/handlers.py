@@ -17,11 +17,15 @@ from mig_manager.agent.names import MANAGER
 from mig_manager.agent.worker import Worker
 from mig_manager.kube.backoff import EndlessBackoffs
 from mig_manager.kube.client import KubernetesCluster
+from mig_manager.kube.in_cluster import api_server
 from mig_manager.kube.informer import Allowance, paced_session
 from mig_manager.kube.kinds import GROUP, MIG_NODE
 
 RESOURCE = (MIG_NODE.group, MIG_NODE.version, MIG_NODE.plural)
 CRD_KIND = ("apiextensions.k8s.io", "v1", "customresourcedefinitions")
+
+QUIET_LOGGERS = ("kopf.objects", "kopf.activities.probe", "aiohttp.access")
+"""They say something at every event or probe; silence is what an idle agent should log."""
 
 
 class Bell:
@@ -75,7 +79,9 @@ def registry_for(worker: Worker, node: str, kubeconfig: Path | None) -> kopf.Ope
         found = (kopf.login_with_kubeconfig if kubeconfig else kopf.login_with_service_account)(**kwargs)
         if found is None:
             return None
-        return kopf.AiohttpSession(server=found.server, aiohttp_session=paced_session(found, allowance))
+        # By address in a pod: the cluster's DNS may be away.
+        server = found.server if kubeconfig else api_server()
+        return kopf.AiohttpSession(server=server, aiohttp_session=paced_session(found, allowance))
 
     @kopf.on.event(*RESOURCE, registry=registry, id=MIG_NODE.plural)
     async def seen(event: kopf.RawEvent, **_: object) -> None:
@@ -100,7 +106,10 @@ def cluster_for(kubeconfig: Path | None) -> KubernetesCluster:
 
 def run(worker: Worker, node: str, kubeconfig: Path | None, liveness_port: int | None) -> None:
     """Run the agent until SIGTERM or SIGINT."""
-    logging.getLogger("kopf.objects").setLevel(logging.WARNING)
+    for name in QUIET_LOGGERS:
+        logging.getLogger(name).setLevel(logging.WARNING)
     liveness = None if liveness_port is None else f"http://0.0.0.0:{liveness_port}/healthz"
     registry = registry_for(worker, node, kubeconfig)
-    kopf.run(registry=registry, standalone=True, clusterwide=True, liveness_endpoint=liveness)
+    # Otherwise kopf asks for the user's name, and in a container its number may have none.
+    identity: Any = node
+    kopf.run(registry=registry, standalone=True, clusterwide=True, identity=identity, liveness_endpoint=liveness)

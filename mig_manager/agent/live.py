@@ -69,4 +69,5 @@ def _note_unreadable(ctx: Context, count: int) -> None:
         ctx.memory.forget(_UNREADABLE)
     elif _UNREADABLE not in ctx.memory.since:
         ctx.memory.waited_s(_UNREADABLE, ctx.now)
-        _log.warning("the open files of %d processes cannot be read: the agent lacks CAP_SYS_PTRACE or hostPID", count)
+        lacking = "CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH or hostPID"
+        _log.warning("the open files of %d processes cannot be read: the agent lacks %s", count, lacking)

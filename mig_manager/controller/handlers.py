@@ -19,6 +19,7 @@ from mig_manager.controller.settings import Settings
 from mig_manager.controller.store import Table, key_of, version_of
 from mig_manager.kube.backoff import EndlessBackoffs
 from mig_manager.kube.client import KubernetesCluster
+from mig_manager.kube.in_cluster import api_server
 from mig_manager.kube.informer import Allowance, paced_session
 from mig_manager.kube.kinds import GROUP, MIG_CONFIG, MIG_NODE, NODE, POD, Kind
 
@@ -86,7 +87,9 @@ def registry_for(process: Process, settings: Settings, kubeconfig: Path | None) 
         found = (kopf.login_with_kubeconfig if kubeconfig else kopf.login_with_service_account)(**kwargs)
         if found is None:
             return None
-        return kopf.AiohttpSession(server=found.server, aiohttp_session=paced_session(found, allowance))
+        # By address in a pod: the cluster's DNS may be away.
+        server = found.server if kubeconfig else api_server()
+        return kopf.AiohttpSession(server=server, aiohttp_session=paced_session(found, allowance))
 
     @kopf.on.probe(registry=registry)
     def silent_seconds(**_: object) -> int:
@@ -119,7 +122,15 @@ def run(settings: Settings, kubeconfig: Path | None) -> None:
     """Run the controller until SIGTERM or SIGINT. Raises ForbiddenError when there is no cluster to talk to."""
     for name in QUIET_LOGGERS:
         logging.getLogger(name).setLevel(logging.WARNING)
-    process = Process(cluster_for(kubeconfig), settings, new_identity(), time.monotonic)
+    # Kopf gets one too: otherwise it asks for the user's name, and in a container its number has none.
+    identity: Any = new_identity()
+    process = Process(cluster_for(kubeconfig), settings, identity, time.monotonic)
     liveness = None if settings.liveness_port is None else f"http://0.0.0.0:{settings.liveness_port}/healthz"
     registry = registry_for(process, settings, kubeconfig)
-    kopf.run(registry=registry, standalone=True, namespaces=[settings.namespace], liveness_endpoint=liveness)
+    kopf.run(
+        registry=registry,
+        standalone=True,
+        namespaces=[settings.namespace],
+        identity=identity,
+        liveness_endpoint=liveness,
+    )

@@ -7,8 +7,10 @@ container that asked for no GPU has its device files open all the same, and they
 - ``/dev/nvidia-caps/nvidia-cap<N>`` opens a GPU instance or a compute instance; which, is in
   ``/proc/driver/nvidia-caps/mig-minors`` (NVIDIA MIG User Guide, "Device Nodes and Capabilities").
 
-To read another process' open files takes ``CAP_SYS_PTRACE`` (proc(5), ``/proc/pid/fd``). A process that has ended
-meanwhile is nobody; one that may not be looked at is counted, so that nobody takes it for nobody.
+To read another process' open files takes ``CAP_SYS_PTRACE`` (proc(5), ``/proc/pid/fd``), and ``CAP_DAC_READ_SEARCH``
+where it is another user's: the directory is readable for its owner alone (proc_fd_permission in fs/proc/fd.c of Linux).
+A process that has ended meanwhile is nobody; one that may not be looked at is counted, so that nobody takes it for
+nobody.
 """
 
 from __future__ import annotations

@@ -234,7 +234,9 @@ def test_processes_that_may_not_be_looked_at_are_said_once(world: Make, caplog: 
         unreadable = 2
         agent.run_pass()
     warned = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
-    text = "the open files of {} processes cannot be read: the agent lacks CAP_SYS_PTRACE or hostPID"
+    text = (
+        "the open files of {} processes cannot be read: the agent lacks CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH or hostPID"
+    )
     assert [text.format(3), text.format(2)] == warned
 
 

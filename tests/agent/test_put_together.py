@@ -213,12 +213,15 @@ def test_kopf_logs_in_where_the_worker_does(monkeypatch: pytest.MonkeyPatch, tmp
 
     monkeypatch.setattr(kopf, "login_with_kubeconfig", partial(found, "by-kubeconfig"))
     monkeypatch.setattr(kopf, "login_with_service_account", partial(found, "by-account"))
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "fd00::1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
     login = activities(Rings(), tmp_path / "config" if given else None)["login"]
 
     async def twice() -> None:
         logins = [await login(logger=logging.getLogger()) for _ in range(2)]
         for made in logins:
-            assert ("by-kubeconfig" if given else "by-account") == made.server
+            # Not by a name in a pod: a node is to be looked after without the cluster's DNS too.
+            assert ("by-kubeconfig" if given else "https://[fd00::1]:443") == made.server
             assert "Bearer abc" == made.aiohttp_session.headers["Authorization"]
             await made.aiohttp_session.close()
         assert logins[0] != logins[1]
@@ -230,6 +233,15 @@ def test_kopf_without_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where there are none, it says so itself."""
     monkeypatch.setattr(kopf, "login_with_service_account", lambda **_: None)
     assert asyncio.run(activities(Rings(), None)["login"](logger=logging.getLogger())) is None
+
+
+def test_kopf_does_not_ask_who_we_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The user of a container need have no name; kopf is told one that it may use in its place."""
+    calls: list[dict[str, Any]] = []
+    monkeypatch.setattr("kopf.run", lambda **kwargs: calls.append(kwargs))
+    handlers.run(Rings(), "n1", None, 8080)  # type: ignore[arg-type]
+    assert [("n1", "http://0.0.0.0:8080/healthz")] == [(c["identity"], c["liveness_endpoint"]) for c in calls]
+    assert logging.WARNING == logging.getLogger("aiohttp.access").level
 
 
 @pytest.fixture

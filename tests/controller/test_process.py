@@ -192,6 +192,16 @@ def test_the_handlers(running: Running, tmp_path: Path, monkeypatch: pytest.Monk
     assert "there" == asyncio.run(logged_in(made["login"]))
 
 
+def test_logging_in_takes_no_names(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a pod kopf goes to the API server's address, as the cluster's DNS may be away."""
+    account = kopf.ConnectionInfo(server="https://kubernetes.default.svc", token="t")  # noqa: S106 - not a secret
+    monkeypatch.setattr(kopf, "login_with_service_account", lambda **_: account)
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "fd00::1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
+    login = registered(handlers.registry_for(running.process, QUICK, None))["login"]
+    assert "https://[fd00::1]:443" == asyncio.run(logged_in(login))
+
+
 def test_running(monkeypatch: pytest.MonkeyPatch) -> None:
     """Kopf runs alone, in the namespace of the agents' pods, and answers probes where it was told to."""
     calls: list[dict[str, Any]] = []
@@ -202,6 +212,8 @@ def test_running(monkeypatch: pytest.MonkeyPatch) -> None:
     found = [(c["standalone"], c["namespaces"], c["liveness_endpoint"]) for c in calls]
     assert [(True, [NAMESPACE], "http://0.0.0.0:8080/healthz"), (True, [NAMESPACE], None)] == found
     assert logging.WARNING == logging.getLogger("kopf.objects").level
+    # The user of a container need have no name, which kopf would ask for.
+    assert all(c["identity"] for c in calls)
 
 
 @pytest.mark.parametrize("kubeconfig", [None, "missing"])

@@ -38,3 +38,18 @@ def pod_of(variant: str, kind: str, name: str) -> Manifest:
     """The pod template's spec of a workload."""
     spec: Manifest = find(variant, kind, name)["spec"]["template"]["spec"]
     return spec
+
+
+def rules_of(variant: str, account: str) -> list[Manifest]:
+    """The rules of every role that is bound to a ServiceAccount of the product."""
+    roles = {
+        (m["kind"], m["metadata"].get("namespace"), m["metadata"]["name"]): m["rules"]
+        for m in rendered(variant)
+        if m["kind"] in ("Role", "ClusterRole")
+    }
+    return [
+        rule
+        for m in rendered(variant)
+        if m["kind"] in ("RoleBinding", "ClusterRoleBinding") and account in [s["name"] for s in m["subjects"]]
+        for rule in roles[m["roleRef"]["kind"], m["metadata"].get("namespace"), m["roleRef"]["name"]]
+    ]

@@ -21,7 +21,7 @@ from mig_manager.sim.controlplane.kubectl import find_kubectl
 from mig_manager.sim.controlplane.programs import Programs
 from mig_manager.sim.controlplane.runner import ControlPlane
 from tests.conftest import CRDS
-from tests.deploy.manifests import DEPLOY, VARIANTS
+from tests.deploy.manifests import DEPLOY, VARIANTS, find, rules_of
 
 NAMESPACES = ("gpu-operator", "nvidia-device-plugin", "work")
 NODES = ("n1", "n2")
@@ -268,6 +268,47 @@ def test_agent_cannot_write_another_node(deployed: Access) -> None:
         agent.create(EVENT, event_about("n2"), "default")
     with pytest.raises(ClusterError, match="only delete pods of its own node"):
         agent.delete(POD, "client-n2", "gpu-operator")
+
+
+def test_agent_cannot_rewrite_what_others_report(deployed: Access) -> None:
+    """An Event about n2 is not the agent's of n1, neither as it is nor turned into one about n1."""
+    admin = KubernetesCluster.from_kubeconfig("test", deployed.kubeconfig)
+    admin.create(EVENT, event_about("n2") | {"metadata": {"name": "theirs", "namespace": "default"}}, "default")
+    agent = agent_on(deployed, "n1")
+    with pytest.raises(ClusterError, match="only report about its own node"):
+        agent.patch(EVENT, "theirs", {"message": "all is well"}, "default")
+    with pytest.raises(ClusterError, match="may not change what others report"):
+        agent.patch(EVENT, "theirs", {"involvedObject": {"name": "n1"}}, "default")
+
+
+def test_evictions_are_not_bound(deployed: Access) -> None:
+    """The one write that no policy can tie to a node: what limits it, docs/security.md says."""
+    admin = KubernetesCluster.from_kubeconfig("test", deployed.kubeconfig)
+    uid = admin.create(POD, pod("far-away", "n2"), OTHER)["metadata"]["uid"]
+    agent_on(deployed, "n1").evict(OTHER, "far-away", uid, dry_run=True)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_every_write_is_bound(variant: str) -> None:
+    """Whatever the agents' roles let them write is in the policy, evictions excepted."""
+    policy = find(variant, "ValidatingAdmissionPolicy", "mig-manager-agent")
+    verbs = {"create": "CREATE", "update": "UPDATE", "patch": "UPDATE", "delete": "DELETE"}
+    bound = {
+        (group, resource, operation)
+        for rule in policy["spec"]["matchConstraints"]["resourceRules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for operation in rule["operations"]
+    }
+    written = {
+        (group, resource, verbs[verb])
+        for rule in rules_of(variant, "agent")
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+        if verb not in ("get", "list", "watch")
+    }
+    assert {("", "pods/eviction", "CREATE")} == written - bound
 
 
 def test_token_without_a_pod_writes_nothing(deployed: Access) -> None:

@@ -106,7 +106,7 @@ def test_agents_run_where_others_cannot() -> None:
     assert "system-node-critical" == pod["priorityClassName"]
     assert "nvidia" == pod["runtimeClassName"]
     security = pod["containers"][0]["securityContext"]
-    assert {"drop": ["ALL"], "add": ["SYS_ADMIN", "SYS_PTRACE"]} == security["capabilities"]
+    assert {"drop": ["ALL"], "add": ["SYS_ADMIN", "SYS_PTRACE", "DAC_READ_SEARCH"]} == security["capabilities"]
     assert security["readOnlyRootFilesystem"]
 
 
@@ -133,7 +133,7 @@ def test_host_tools_can_be_run() -> None:
     root = next(v["value"] for v in container["env"] if v["name"] == "NVIDIA_DRIVER_ROOT")
     mounts = [m["mountPath"] for m in container["volumeMounts"]]
     assert any(root.startswith(f"{mount}/") for mount in mounts)
-    assert {"SYS_ADMIN", "SYS_PTRACE", "SYS_CHROOT", "MKNOD"} == set(
+    assert {"SYS_ADMIN", "SYS_PTRACE", "DAC_READ_SEARCH", "SYS_CHROOT", "MKNOD"} == set(
         container["securityContext"]["capabilities"]["add"]
     )
 

@@ -94,7 +94,10 @@ def test_a_new_layout_keeps_old_names_at_zero(world: World) -> None:
 
 
 def test_restart_keeps_pods_and_forgets_devices(world: World) -> None:
-    """Allocatable is 0/0 until the plugin has seen the new kubelet.sock; running pods keep what they hold."""
+    """Allocatable is 0/0 until the plugin has seen the new kubelet.sock; running pods keep what they hold.
+
+    For a moment they are not even listed: until the new kubelet has heard of its pods.
+    """
     machine = world.machine()
     machine.add_instance(0, "1g.10gb")
     machine.add_instance(0, "1g.10gb")
@@ -106,6 +109,8 @@ def test_restart_keeps_pods_and_forgets_devices(world: World) -> None:
     node.restart_kubelet()
     assert ["kubelet.sock"] == [s.name for s in (node.root / "device-plugins").iterdir()]
     assert set() == world.offered()
+    assert {} == world.listed()
+    world.fleet.sync()
     assert before == world.held("p")
     world.until_allocatable({SMALL: 2})
     assert before == world.held("p")

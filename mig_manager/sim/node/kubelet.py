@@ -61,6 +61,7 @@ class Kubelet:
         programs = clients.programs(self._processes, self.device_plugins, clock)
         self._surroundings = Surroundings(self.devices, self._processes, programs, clock)
         self._workers: dict[str, PodWorker] = {}
+        self._knows_pods = False
         self.device_plugins.mkdir(parents=True, exist_ok=True)
         self.pod_resources.mkdir(parents=True, exist_ok=True)
 
@@ -72,6 +73,7 @@ class Kubelet:
     def start(self) -> None:
         """Come up: plugin sockets are wiped, ``kubelet.sock`` is new, devices are unknown until plugins register."""
         self.devices.restart()
+        self._knows_pods = False
         self._registry.start()
         self._server = PodResourcesServer(self.pod_resources, self.active_pods, self.devices.healthy)
 
@@ -94,8 +96,12 @@ class Kubelet:
         self._workers = {}
 
     def active_pods(self) -> list[PodDevices]:
-        """The pods with running or not yet ended processes, and what they hold."""
-        return [worker.held for worker in tuple(self._workers.values())]
+        """The pods with running or not yet ended processes, and what they hold.
+
+        None until the kubelet has heard of its pods after a start: the real one too answers for a second as if nobody
+        held anything (seen on Kubernetes 1.36).
+        """
+        return [worker.held for worker in tuple(self._workers.values())] if self._knows_pods else []
 
     def restart_containers(self, namespace: str, name: str) -> None:
         """Let the containers of a pod restart with the devices they were given; KeyError when it does not run here."""
@@ -109,6 +115,7 @@ class Kubelet:
 
     def sync(self, pods: Sequence[Object]) -> None:
         """Look after ``pods``, all that are bound to this node now: admit, run, end, and report."""
+        self._knows_pods = True
         bound = {pod_spec.uid(pod): pod for pod in pods}
         for uid, pod in bound.items():
             if uid not in self._workers:

@@ -34,7 +34,7 @@ COVERED := geometry planner gpu sim/model controller agent
 
 .PHONY: test-unit
 test-unit: setup ## the tests that need no cluster, with coverage
-	@$(BIN)/pytest -n auto -m "not cluster" --cov --cov-report=
+	@$(BIN)/pytest -n auto -m "not cluster and not node" --cov --cov-report=
 	@for part in $(COVERED); do \
 		printf '%-12s ' "$$part"; \
 		$(BIN)/coverage report --include="mig_manager/$$part/*" --format=total --fail-under=95 || \
@@ -48,6 +48,10 @@ test-cluster: control-plane ## the tests on a real Kubernetes API server
 .PHONY: test-library
 test-library: setup ## the tests of the simulated libnvidia-ml.so.1: they need a C compiler, some also Go
 	@$(BIN)/pytest -m library
+
+.PHONY: test-node
+test-node: control-plane ## the tests on real nodes: kubelet and containerd in namespaces (root on Linux)
+	@$(BIN)/python -m tests.node
 
 .PHONY: control-plane
 control-plane: setup ## have etcd, API server and the rest ready: found, cached or built (10 minutes, once)

@@ -13,6 +13,7 @@ import secrets
 import ssl
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from functools import partial
 from http.client import HTTPException, HTTPSConnection
 from pathlib import Path
@@ -33,25 +34,38 @@ HTTP_CREATED = 201
 HTTP_CONFLICT = 409
 
 
-class Access:
-    """The ways into the control plane whose files are in ``directory``."""
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where an API server listens."""
 
-    def __init__(self, directory: Path, port: int, authority: Authority) -> None:
+    address: str
+    port: int
+
+
+class Access:
+    """The ways into the control plane whose files are in ``directory`` and whose API server listens at ``endpoint``."""
+
+    def __init__(self, directory: Path, endpoint: Endpoint, authority: Authority) -> None:
         self.directory = directory
-        self.server = f"https://127.0.0.1:{port}"
-        self._port = port
+        self.server = f"https://{endpoint.address}:{endpoint.port}"
+        self._endpoint = endpoint
         self._authority = authority
         self._context: ssl.SSLContext | None = None
 
     @classmethod
     def load(cls, directory: Path) -> Access:
         """The access to a control plane that another process started in that directory."""
-        port = json.loads((directory / "access.json").read_text())["port"]
-        return cls(directory, port, Authority.load(directory / "pki"))
+        endpoint = Endpoint(**json.loads((directory / "access.json").read_text()))
+        return cls(directory, endpoint, Authority.load(directory / "pki"))
 
     def save(self) -> None:
         """Let other processes ``load`` this access."""
-        (self.directory / "access.json").write_text(json.dumps({"port": self._port}))
+        (self.directory / "access.json").write_text(json.dumps(asdict(self._endpoint)))
+
+    @property
+    def authority(self) -> Path:
+        """The certificate of the authority that signs for servers and users."""
+        return self._authority.pair.certificate
 
     @property
     def kubeconfig(self) -> Path:
@@ -126,7 +140,9 @@ class Access:
             admin = self._authority.client(_unique("runner"), "admin", (ADMIN_GROUP,))
             self._context = ssl.create_default_context(cafile=str(self._authority.pair.certificate))
             self._context.load_cert_chain(admin.certificate, admin.key)
-        connection = HTTPSConnection("127.0.0.1", self._port, timeout=timeout_s, context=self._context)
+        connection = HTTPSConnection(
+            self._endpoint.address, self._endpoint.port, timeout=timeout_s, context=self._context
+        )
         try:
             content = None if body is None else json.dumps(body)
             connection.request(method, path, content, {"Content-Type": "application/json"})

@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from mig_manager.sim.controlplane import guardian
-from mig_manager.sim.controlplane.access import HTTP_OK, Access, wait_until
+from mig_manager.sim.controlplane.access import HTTP_OK, Access, Endpoint, wait_until
 from mig_manager.sim.controlplane.errors import ControlPlaneError
 from mig_manager.sim.controlplane.pki import Authority, Pair
 from mig_manager.sim.controlplane.programs import Programs
@@ -32,6 +32,7 @@ READY_POLL_TIMEOUT_S = 1.0
 STOP_TIMEOUT_S = 15.0
 TAIL_LINES = 15
 ATTEMPTS = 3
+LOOPBACK = "127.0.0.1"
 SERVICE_RANGE = "10.0.0.0/24"
 SERVICE_ADDRESS = "10.0.0.1"
 
@@ -40,11 +41,21 @@ class ControlPlane:
     """A control plane in a temporary directory, running from ``start`` (or ``with``) to ``stop``.
 
     It also ends, and its directory goes, when the process ``parent_pid`` (this one, unless another is named) dies,
-    however it dies. ``crds`` are YAML files of CustomResourceDefinitions that are served from the start.
+    however it dies. ``crds`` are YAML files of CustomResourceDefinitions that are served from the start. The API server
+    listens on loopback at a free port, unless an ``endpoint`` is named, and gets ``api_server_flags`` besides its own.
     """
 
-    def __init__(self, programs: Programs, crds: Sequence[Path] = (), parent_pid: int | None = None) -> None:
+    def __init__(
+        self,
+        programs: Programs,
+        crds: Sequence[Path] = (),
+        parent_pid: int | None = None,
+        endpoint: Endpoint | None = None,
+        api_server_flags: Sequence[str] = (),
+    ) -> None:
         self.programs = programs
+        self._api_server_flags = tuple(api_server_flags)
+        self._endpoint = endpoint
         self._crds = tuple(crds)
         self._parent_pid = os.getpid() if parent_pid is None else parent_pid
         self._directory: Path | None = None
@@ -126,10 +137,11 @@ class ControlPlane:
         )
         authority = Authority.create(directory / "pki")
         etcd_port, etcd_peer_port, port = _free_ports(3)
-        self._access = access = Access(directory, port, authority)
+        endpoint = self._endpoint or Endpoint(LOOPBACK, port)
+        self._access = access = Access(directory, endpoint, authority)
         self._run("etcd", _etcd(directory, authority, etcd_port, etcd_peer_port))
         keys = authority.service_account_keys()
-        self._run("kube-apiserver", self._api_server(directory, authority, keys, etcd_port, port))
+        self._run("kube-apiserver", self._api_server(directory, authority, keys, etcd_port, endpoint))
         wait_until("the API server to be ready", self._is_ready, READY_TIMEOUT_S, self.check)
         # Before the controller manager: its garbage collector looks for new kinds only every 30 s.
         access.install_crds(self._crds)
@@ -189,19 +201,21 @@ class ControlPlane:
             kind = _PortTakenError if any("address already in use" in line for line in log) else ControlPlaneError
             raise kind(f"running {name}: it ended with {status}; the last lines of its log:\n" + "\n".join(log))
 
-    def _api_server(self, directory: Path, authority: Authority, keys: Pair, etcd_port: int, port: int) -> list[str]:
-        serving = authority.server("kube-apiserver", ("127.0.0.1", SERVICE_ADDRESS))
+    def _api_server(
+        self, directory: Path, authority: Authority, keys: Pair, etcd_port: int, endpoint: Endpoint
+    ) -> list[str]:
+        serving = authority.server("kube-apiserver", (LOOPBACK, SERVICE_ADDRESS))
         etcd_client = authority.client("etcd-client", "kube-apiserver")
         flags = [
             f"--etcd-servers=https://127.0.0.1:{etcd_port}",
             f"--etcd-cafile={authority.pair.certificate}",
             f"--etcd-certfile={etcd_client.certificate}",
             f"--etcd-keyfile={etcd_client.key}",
-            "--bind-address=127.0.0.1",
-            f"--secure-port={port}",
+            f"--bind-address={endpoint.address}",
+            f"--secure-port={endpoint.port}",
             # The server refuses to publish a loopback address as the endpoint of the kubernetes Service; without the
             # reconciler it does not try.
-            "--advertise-address=127.0.0.1",
+            f"--advertise-address={endpoint.address}",
             "--endpoint-reconciler-type=none",
             f"--tls-cert-file={serving.certificate}",
             f"--tls-private-key-file={serving.key}",
@@ -215,6 +229,7 @@ class ControlPlane:
             "--enable-admission-plugins=NodeRestriction",
             "--allow-privileged=true",
             "--profiling=false",
+            *self._api_server_flags,
         ]
         if not self.programs.has("kube-controller-manager"):
             # Nobody creates the default ServiceAccount, without which this plugin refuses every pod.

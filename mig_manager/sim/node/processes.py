@@ -55,7 +55,7 @@ class Processes:
         try:
             with self.machine.change() as state:
                 for device in wanted:
-                    card, place = _find(state, device)
+                    card, place = find_device(state, device)
                     if place is None and card.mig_current:
                         place = next(_slices(card), None)
                         if place is None:
@@ -118,7 +118,8 @@ def device_files(card: CardState, instance: int | None, compute: int | None) -> 
     return ["/dev/nvidiactl", f"/dev/nvidia{card.minor}", *capabilities]
 
 
-def _find(state: MachineState, device: str) -> tuple[CardState, tuple[int, int] | None]:
+def find_device(state: MachineState, device: str) -> tuple[CardState, tuple[int, int] | None]:
+    """The card of a device, and the GPU and compute instance if it is a slice; DeviceGoneError when there is none."""
     for card in state.cards:
         if card.uuid == device:
             return card, None

@@ -1,0 +1,77 @@
+"""Changes of layout on a real node, from a person's wish to what pods can have."""
+
+from __future__ import annotations
+
+from mig_manager.kube.kinds import POD_DISRUPTION_BUDGET
+from tests.e2e.layouts import NARROW, PROFILES, SEVEN, WIDE
+from tests.node.cluster import WORK, RealCluster
+from tests.node.real import RealNode
+
+FOUR_AND_ONE = {"1g.10gb": 4, "3g.40gb": 1}
+MORE_PROFILES = {
+    **PROFILES,
+    "seven": {"gpus": [{"slices": [{"slice": "1g.10gb", "count": 7}]}]},
+    "four": {"gpus": [{"slices": [{"slice": "1g.10gb", "count": 4}, {"slice": "3g.40gb", "count": 1}]}]},
+    "off": {"gpus": [{"mig": "Disabled"}]},
+}
+
+
+def test_free_slices(cluster: RealCluster, node: RealNode) -> None:
+    """The agent cuts, the kubelet offers exactly the new slices, the Node is labelled and let back in; pods come."""
+    cluster.config("wide", profiles=MORE_PROFILES)
+    cluster.finished(node, WIDE)
+    cluster.edit(profile="narrow")
+    cluster.finished(node, NARROW)
+    cluster.pod("p", "mig-1g.10gb")
+    cluster.running("p")
+    assert ["p"] == list(cluster.held(node))
+
+
+def test_busy_slices(cluster: RealCluster, node: RealNode) -> None:
+    """Only pods whose slices go are replaced, as their budget allows, and the others never notice."""
+    cluster.config("seven", profiles=MORE_PROFILES)
+    cluster.finished(node, SEVEN)
+    cluster.deployment("web", 4, "mig-1g.10gb")
+    cluster.until("all of them to run", lambda: cluster.using(node, "web") == 4)
+    cluster.budget("web", min_available=1)
+    before = cluster.held(node)
+
+    cluster.edit(profile="four")
+    cluster.finished(node, FOUR_AND_ONE)
+    cluster.until("all of them to run again", lambda: cluster.using(node, "web") == 4)
+    after = cluster.held(node)
+    # Which of the seven slices they got is for the kubelet to say; a device that is still there was kept.
+    kept = {name: devices for name, devices in before.items() if node.has(*devices)}
+    assert kept == {name: after[name] for name in kept}
+    assert not (before.keys() - kept.keys()) & after.keys()
+
+
+def test_blocked_drain(cluster: RealCluster, node: RealNode) -> None:
+    """While a budget forbids it nobody is evicted; when it is gone, one pod is, and the other keeps its slice."""
+    cluster.config("wide", profiles=MORE_PROFILES)
+    cluster.finished(node, WIDE)
+    for name in ("p0", "p1"):
+        cluster.pod(name, "mig-3g.40gb", labels={"app": "both"})
+    cluster.running("p0", "p1")
+    cluster.budget("both", min_available=2)
+
+    cluster.edit(profile="narrow")
+    cluster.until("the drain to be blocked", lambda: cluster.reason(node) == "EvictionBlocked")
+    assert ["Running", "Running"] == [cluster.phase("p0"), cluster.phase("p1")]
+    assert WIDE == node.counts()
+    cluster.person.delete(POD_DISRUPTION_BUDGET, "both", WORK)
+    cluster.finished(node, NARROW)
+    assert ["Gone", "Running"] == sorted([cluster.phase("p0"), cluster.phase("p1")])
+
+
+def test_mode(cluster: RealCluster, node: RealNode) -> None:
+    """MIG is switched off and on again; in between the whole card is what pods can have."""
+    cluster.config("wide", profiles=MORE_PROFILES)
+    cluster.finished(node, WIDE)
+    cluster.edit(profile="off")
+    cluster.until("a whole card", lambda: cluster.offered(node) == {"gpu": 1} and cluster.reason(node) == "Ready")
+    cluster.pod("whole", "gpu")
+    cluster.running("whole")
+    cluster.edit(profile="wide")
+    cluster.finished(node, WIDE)
+    assert "Gone" == cluster.phase("whole")

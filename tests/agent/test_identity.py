@@ -1,0 +1,37 @@
+"""Whose cordon it is, for every combination of what a Node can say."""
+
+from __future__ import annotations
+
+import pytest
+
+from mig_manager.agent.availability import unavailable_anyway
+from mig_manager.agent.identity import Cordon
+
+READY = {"metadata": {}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}}
+
+
+@pytest.mark.parametrize(
+    ("unschedulable", "noted", "owned", "words"),
+    [
+        (True, True, True, {"ours"}),
+        (True, True, False, {"others", "stale"}),
+        (True, False, True, {"others", "unmarked"}),
+        (True, False, False, {"others"}),
+        (False, True, True, {"stale", "lifted"}),
+        (False, True, False, {"stale", "lifted"}),
+        (False, False, True, set()),
+        (False, False, False, set()),
+    ],
+)
+def test_whose_cordon(words: set[str], *, unschedulable: bool, noted: bool, owned: bool) -> None:
+    """Ours takes annotation and ownership; one alone is stale, or has lost its mark."""
+    cordon = Cordon(unschedulable=unschedulable, noted=noted, owned=owned)
+    true = {w for w in ("ours", "others", "stale", "unmarked", "lifted") if getattr(cordon, w)}
+    assert words == true
+
+
+@pytest.mark.parametrize("noted", [True, False])
+def test_our_own_cordon_makes_no_node_unavailable_anyway(*, noted: bool) -> None:
+    """What we did ourselves is no reason to do more of it without a slot; a person's cordon is."""
+    cordon = Cordon(unschedulable=True, noted=noted, owned=noted)
+    assert unavailable_anyway(READY, cordon, lacking=False) is not noted

@@ -82,6 +82,17 @@ def test_null_is_an_argument_error(two_machines: tuple[str, str]) -> None:
     assert INVALID_ARGUMENT == call("nvmlDeviceGetHandleByIndex_v2", "up", 0, 0)
 
 
+def test_null_may_also_mean_something(two_machines: tuple[str, str]) -> None:
+    """Some functions take NULL for an array and then say its size alone."""
+    call = Caller({VARIABLE: two_machines[0]})
+    handle, count = ctypes.c_uint64(), ctypes.c_uint()
+    call.begin()
+    call("nvmlDeviceGetHandleByIndex_v2", "up", 0, ctypes.addressof(handle))
+    arguments = (handle.value, 14, 0, ctypes.addressof(count))
+    assert 0 == call("nvmlDeviceGetGpuInstancePossiblePlacements_v2", "pupp", *arguments)
+    assert 4 == count.value
+
+
 def test_a_machine_that_is_damaged_later_is_an_unknown_error(
     two_machines: tuple[str, str], capfd: pytest.CaptureFixture[str]
 ) -> None:

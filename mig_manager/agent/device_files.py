@@ -9,9 +9,10 @@ is missing there is nothing to refresh with it.
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
+
+from mig_manager.gpu.tools import ROOT, ToolError, run_tool
 
 CAPABILITIES = "proc/driver/nvidia/capabilities"
 CDI_SPECS = ("/etc/cdi/nvidia.yaml", "/var/run/cdi/nvidia.yaml")
@@ -28,7 +29,7 @@ class DeviceFilesError(Exception):
 class DeviceFiles:
     """Refreshes device files below ``root``, the root of the driver's installation (``/`` on a plain host)."""
 
-    def __init__(self, root: Path = Path("/")) -> None:
+    def __init__(self, root: Path = ROOT) -> None:
         self.root = root
 
     def __call__(self) -> None:
@@ -56,14 +57,8 @@ class DeviceFiles:
 
     def _run(self, command: Sequence[str]) -> str:
         """Run it; what went wrong, empty when nothing did."""
-        full = list(command) if self.root == Path("/") else ["chroot", str(self.root), *command]
         try:
-            done = subprocess.run(  # noqa: S603 - the tools named here
-                full, capture_output=True, text=True, errors="replace", timeout=TIMEOUT_S, check=False
-            )
-        except (OSError, subprocess.TimeoutExpired) as error:
-            return f"running {command[0]}: {error}"
-        if done.returncode:
-            said = " ".join((done.stderr + done.stdout).split()) or "it said nothing"
-            return f"running {command[0]}: exit code {done.returncode}: {said}"
+            run_tool(command, TIMEOUT_S, self.root)
+        except ToolError as error:
+            return str(error)
         return ""

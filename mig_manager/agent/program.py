@@ -75,8 +75,7 @@ class Hardware:
 def real_hardware(options: Options, proc_root: Path) -> Hardware:
     """This machine's; tools below a driver root are run there, and ``proc_root`` shows the host's processes."""
     root = options.driver_root
-    smi = ("nvidia-smi",) if root == Path("/") else ("chroot", str(root), "nvidia-smi")
-    return Hardware(find_users(ProcTree(proc_root)), NvidiaSmiReset(smi), DeviceFiles(root), read_boot_id)
+    return Hardware(find_users(ProcTree(proc_root)), NvidiaSmiReset(root), DeviceFiles(root), read_boot_id)
 
 
 def build(options: Options, cluster: Cluster, hardware: Hardware, closing: ExitStack) -> Worker:

@@ -6,7 +6,6 @@ in the journal, with the boot on which it began, and is finished by whoever runs
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -18,6 +17,7 @@ from mig_manager.geometry.state import Holder
 from mig_manager.gpu.holders import HeldError
 from mig_manager.gpu.port import GpuError
 from mig_manager.gpu.reset import RebootingError
+from mig_manager.gpu.tools import ToolError, run_tool
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 """The kernel's own name for this boot, random(4): the same in every container of the machine."""
@@ -43,18 +43,10 @@ class RebootCommand:
 
     def __call__(self) -> None:
         """Run it; GpuError, in the command's own words, when it fails."""
-        name = self._command[0]
         try:
-            done = subprocess.run(  # noqa: S603 - the administrator configured it
-                self._command, capture_output=True, text=True, errors="replace", timeout=self._timeout_s, check=False
-            )
-        except OSError as error:
-            raise GpuError(DOING, f"{name}: {error.strerror}", 0) from error
-        except subprocess.TimeoutExpired as error:
-            raise GpuError(DOING, f"{name} did not finish within {self._timeout_s:g} s", 0) from error
-        if done.returncode:
-            said = " ".join((done.stderr + done.stdout).split()) or "said nothing"
-            raise GpuError(DOING, f"{name} failed with exit code {done.returncode}: {said}", done.returncode)
+            run_tool(self._command, self._timeout_s)
+        except ToolError as error:
+            raise GpuError(DOING, str(error), error.code) from error
 
 
 def reboot_for(ctx: Context) -> Callable[[], None] | None:

@@ -7,13 +7,14 @@ resets report success and change nothing (NVIDIA MIG User Guide, "Enable MIG Mod
 from __future__ import annotations
 
 import re
-import subprocess
 from collections.abc import Collection, Sequence
+from pathlib import Path
 from typing import Protocol
 
 from mig_manager.geometry.state import Card
 from mig_manager.gpu.journal import StuckMeans
 from mig_manager.gpu.port import GpuError, InUseError, NotSupportedError
+from mig_manager.gpu.tools import ROOT, ToolError, run_tool
 
 # What nvidia-smi says of a reset that it does not do, in its own words.
 _IN_USE = re.compile(r"\bin use\b|being used", re.IGNORECASE)
@@ -47,9 +48,10 @@ class Reset(Protocol):
 
 
 class NvidiaSmiReset:
-    """``nvidia-smi -r -i <bus ids>``. ``command`` may go through chroot into a driver container's root."""
+    """``nvidia-smi -r -i <bus ids>``, below ``root``, where the driver's container has its files."""
 
-    def __init__(self, command: Sequence[str] = ("nvidia-smi",), timeout_s: float = 300) -> None:
+    def __init__(self, root: Path = ROOT, command: Sequence[str] = ("nvidia-smi",), timeout_s: float = 300) -> None:
+        self._root = root
         self._command = tuple(command)
         self._timeout_s = timeout_s
 
@@ -58,17 +60,9 @@ class NvidiaSmiReset:
         act = f"resetting {', '.join(card.label for card in cards)}"
         command = [*self._command, "-r", "-i", ",".join(card.bus_id for card in cards)]
         try:
-            done = subprocess.run(  # noqa: S603 - the command is configured by the administrator
-                command, capture_output=True, text=True, errors="replace", timeout=self._timeout_s, check=False
-            )
-        except OSError as error:
-            raise GpuError(act, f"{command[0]}: {error.strerror}", 0) from error
-        except subprocess.TimeoutExpired as error:
-            raise GpuError(act, f"{command[0]} did not finish within {self._timeout_s:g} s", 0) from error
-        if done.returncode:
-            said = " ".join((done.stderr + done.stdout).split()) or "said nothing"
-            text = f"{command[0]} failed with exit code {done.returncode}: {said}"
-            if _IN_USE.search(said):
-                raise InUseError(act, f"{text}; {HIDDEN_HOLDERS}", done.returncode)
-            kind = NotSupportedError if _NOT_SUPPORTED.search(said) else GpuError
-            raise kind(act, text, done.returncode)
+            run_tool(command, self._timeout_s, self._root)
+        except ToolError as error:
+            if _IN_USE.search(error.said):
+                raise InUseError(act, f"{error}; {HIDDEN_HOLDERS}", error.code) from error
+            kind = NotSupportedError if _NOT_SUPPORTED.search(error.said) else GpuError
+            raise kind(act, str(error), error.code) from error

@@ -123,7 +123,7 @@ def test_tools_that_fail_are_no_failure(world: Make) -> None:
     w.tools_fail = True
     assert "release: Done" == w.settle()[-1]
     events = [e for e in w.admin.list(EVENT).items if e["reason"] == "DeviceFilesFailed"]
-    assert {"running nvidia-modprobe: exit code 1: no"} == {e["message"] for e in events}
+    assert {"nvidia-modprobe failed with exit code 1: no"} == {e["message"] for e in events}
     assert {"Warning"} == {e["type"] for e in events}
 
 

@@ -504,6 +504,6 @@ def test_tools_that_fail_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     with pytest.raises(DeviceFilesError) as error:
         files()
     assert (
-        "running false: exit code 1: it said nothing; running sh: exit code 3: no; "
-        "running /no/tool: [Errno 2] No such file or directory: '/no/tool'"
+        "false failed with exit code 1: said nothing; sh failed with exit code 3: no; "
+        "/no/tool: No such file or directory"
     ) == str(error.value)

@@ -708,7 +708,7 @@ class World:
         """What the driver's tools do."""
         process.point("device files")
         if self.tools_fail:
-            raise DeviceFilesError("running nvidia-modprobe: exit code 1: no")
+            raise DeviceFilesError("nvidia-modprobe failed with exit code 1: no")
 
     def power_cycle(self, process: Process) -> None:
         """What the command that reboots the node does: whatever runs on it is dead afterwards."""

@@ -16,7 +16,7 @@ Make = Callable[..., World]
 
 def smi(script: str) -> NvidiaSmiReset:
     """An nvidia-smi that runs a line of Python; its arguments are ``sys.argv[1:]``."""
-    return NvidiaSmiReset((sys.executable, "-c", f"import sys, time; {script}"), timeout_s=10)
+    return NvidiaSmiReset(command=(sys.executable, "-c", f"import sys, time; {script}"), timeout_s=10)
 
 
 def test_exactly_these_cards(world: Make) -> None:
@@ -58,7 +58,7 @@ def test_missing_or_stuck(world: Make) -> None:
     """An nvidia-smi that is missing or hangs is an error, not a hang."""
     cards = world(SXM).cards()
     with pytest.raises(GpuError, match="resetting GPU 0: /missing/nvidia-smi: No such file or directory"):
-        NvidiaSmiReset(("/missing/nvidia-smi",))(cards)
-    stuck = NvidiaSmiReset((sys.executable, "-c", "import time; time.sleep(60)"), timeout_s=0.01)
+        NvidiaSmiReset(command=("/missing/nvidia-smi",))(cards)
+    stuck = NvidiaSmiReset(command=(sys.executable, "-c", "import time; time.sleep(60)"), timeout_s=0.01)
     with pytest.raises(GpuError, match=r"did not finish within 0\.01 s"):
         stuck(cards)

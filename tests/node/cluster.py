@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -23,8 +24,10 @@ from mig_manager.sim.node.clients import OPERATOR_NAMESPACE, PLUGIN_DAEMON_SET, 
 from mig_manager.sim.node.plugin_devices import Strategy
 from tests.conftest import CRDS
 from tests.e2e.hosts import offered, ours, reason
+from tests.e2e.recorder import Recorder
 from tests.e2e.waiting import until
 from tests.node import images
+from tests.node.audit import Audit
 from tests.node.real import RealNode
 from tests.node.room import ROOM
 from tests.node.workloads import plugin_daemon_set, pod_spec, write_overlay
@@ -39,23 +42,34 @@ Slices = Mapping[str, int]
 class RealCluster:
     """The cluster, its nodes by number, and what a test leaves on it."""
 
-    def __init__(self, access: Access, programs: Programs, archives: list[Path]) -> None:
+    def __init__(
+        self, access: Access, programs: Programs, archives: list[Path], recorder: Recorder, audit: Audit
+    ) -> None:
         self.access = access
+        self.audit = audit
         self.person = KubernetesCluster.from_kubeconfig("kubectl", access.kubeconfig)
         self.nodes: list[RealNode] = []
         self._programs = programs
         self._archives = archives
+        self._recorder = recorder
+        self._numbers = itertools.count(1)
 
     # -- what there is --
 
     def add_node(self, *gpus: str) -> RealNode:
         """Boot another node; it is Ready on return."""
         labels = {**node_labels(Strategy.MIXED), POOL: "yes"}
-        node = RealNode(len(self.nodes) + 1, self.access, self._programs, self._archives, labels, *gpus)
+        node = RealNode(next(self._numbers), self.access, self._programs, self._archives, labels, *gpus)
         self.nodes.append(node)
         node.start()
         self.until(f"{node.name} to be Ready", lambda: self.is_ready(node))
         return node
+
+    def remove_node(self, node: RealNode) -> None:
+        """Take a node away for good."""
+        node.lose_power()
+        self.nodes.remove(node)
+        self.person.delete(NODE, node.name)
 
     def kubectl(self, *arguments: str) -> str:
         """Run kubectl as administrator and return what it prints; it must succeed."""
@@ -111,6 +125,21 @@ class RealCluster:
     def until(self, what: str, true: Callable[[], object]) -> None:
         """Wait for a condition."""
         until(what, true, explain=self.explain)
+
+    def now(self) -> int:
+        """The cluster's version; ``most_out`` counts from there."""
+        return max(event.version for event in self._recorder.history())
+
+    def most_out(self, since: int) -> int:
+        """How many nodes were cordoned at the same time, at most."""
+        out: set[str] = set()
+        most = 0
+        for event in self._recorder.history():
+            if event.kind is NODE:
+                cordoned = not event.deleted and event.body["spec"].get("unschedulable", False)
+                out = out | {event.name} if cordoned else out - {event.name}
+                most = max(most, len(out) if event.version > since else 0)
+        return most
 
     def is_ready(self, node: RealNode) -> bool:
         """Whether the Node is Ready."""
@@ -226,8 +255,13 @@ def real_cluster(programs: Programs) -> Iterator[RealCluster]:
     images.write_sandbox(archives[0])
     images.write_product(archives[1])
     overlay = write_overlay(ROOM / "overlay")
-    with ControlPlane(programs, CRDS, endpoint=Endpoint(SERVICE_ADDRESS, PORT)) as plane:
-        cluster = RealCluster(plane.access, programs, archives)
+    audit = Audit(ROOM)
+    endpoint = Endpoint(SERVICE_ADDRESS, PORT)
+    with (
+        ControlPlane(programs, CRDS, endpoint=endpoint, api_server_flags=audit.flags()) as plane,
+        Recorder(plane.access) as recorder,
+    ):
+        cluster = RealCluster(plane.access, programs, archives, recorder, audit)
         for name in (OPERATOR_NAMESPACE, WORK):
             assert 201 == plane.access.request("POST", "/api/v1/namespaces", {"metadata": {"name": name}})[0]
         # The runtime that the NVIDIA Container Toolkit brings; here there is nothing for it to do.

@@ -9,11 +9,19 @@ from pathlib import Path
 import pytest
 
 from mig_manager.sim.controlplane.programs import Programs
+from tests.node.audit import Right
 from tests.node.cluster import RealCluster, real_cluster
 from tests.node.enter import INSIDE
 from tests.node.real import RealNode
 
 GPU = "A100-SXM4-80GB"
+UNUSED = pytest.StashKey[list[Right]]()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Tell which rights lay idle: what no test ever needs should not be granted."""
+    for right in config.stash.get(UNUSED, []):
+        terminalreporter.write_line(f"granted and not used by these tests: {' '.join(filter(None, right))}")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -37,6 +45,8 @@ def shared(room: None, request: pytest.FixtureRequest) -> Iterator[RealCluster]:
     with real_cluster(programs) as cluster:
         cluster.add_node(GPU)
         yield cluster
+        request.config.stash[UNUSED] = cluster.audit.unused()
+        assert [] == cluster.audit.refused()
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from tests.node import cgroups
 
-PROGRAMS = ("containerd", "ctr", "runc", "busybox", "unshare", "nsenter", "ip", "mount")
+PROGRAMS = ("containerd", "ctr", "runc", "busybox", "unshare", "ip", "mount")
 CNI_DIRECTORIES = (Path("/usr/lib/cni"), Path("/opt/cni/bin"))
 CNI_PLUGINS = ("ptp", "host-local", "loopback")
 INSIDE = "MIG_MANAGER_TEST_NODE_ROOM"
@@ -79,9 +79,14 @@ def _no_namespaces() -> str:
     return f"namespaces with mounts cannot be made here: {tried.stderr.strip()}" if tried.returncode else ""
 
 
+def room_name(pid: int) -> str:
+    """The control group of the room that the process ``pid`` runs."""
+    return f"mig-manager-nodes-{pid}"
+
+
 def run_inside(command: Sequence[str]) -> int:
     """Run a command in the room and return its exit status; the room is gone on return."""
-    name = f"mig-manager-nodes-{os.getpid()}"
+    name = room_name(os.getpid())
     cgroups.create(name)
     keep_open = _start_janitor(name)
     inside = [sys.executable, "-m", "tests.node.room", *command]

@@ -52,12 +52,12 @@ def _endless(fault: Fault) -> bool:
     return fault.latency_ms >= FOR_EVER_MS
 
 
-def new_machine(path: Path, *gpus: str, slices: Sequence[Slices] = ()) -> Machine:
-    """A machine in a file, with ``slices`` per card; MIG is on where there is such a thing.
+def new_machine(path: Path, *gpus: str, slices: Sequence[Slices] = (), mig: bool = True) -> Machine:
+    """A machine in a file, with ``slices`` per card; MIG is on where there is such a thing, unless told otherwise.
 
     Creating an instance takes it a while, so that what is missing meanwhile is seen.
     """
-    machine = Machine.create(path, gpus or ["T4"], mig=True, seed=path.stem)
+    machine = Machine.create(path, gpus or ["T4"], mig=mig, seed=path.stem)
     if not gpus:
         machine.remove_card(0)
     for gpu, wanted in enumerate(slices):

@@ -72,8 +72,7 @@ def recut_done(world: World, host: Host) -> bool:
 
 def switched_on(world: World) -> Host:
     """A Hopper card without MIG, whole in use, in a pool that wants slices."""
-    host = world.host("H100-PCIE-80GB", agent=False)
-    host.machine.set_mig(0, enabled=False)
+    host = world.host("H100-PCIE-80GB", mig=False, agent=False)
     world.until("the card to be offered", lambda: world.offered(host) == {"gpu": 1})
     world.running(world.pod("whole", host, "gpu"))
     world.config("narrow", profiles=PROFILES)

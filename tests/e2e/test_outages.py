@@ -80,6 +80,10 @@ def test_server_fails_in_mid_flight(world: World, matrix: Matrix, who: str, way:
         with process.proxy.trouble(Trouble(pattern.meant, pattern.status, pattern.text)) as trouble:
             paused.open()
             world.until(f"{enough} requests to fail", lambda: len(trouble.struck) >= enough)
+        if pattern.meant is watch:
+            times = tuple(trouble.struck)
+            most = BURST + 1 + (times[-1] - times[0]) / INTERVAL_S
+            must(len(times) <= most, f"kopf asked {len(times)} times, and {most:.0f} are allowed")
         limit = BURST + MINUTE_S / INTERVAL_S + OWN_PER_MINUTE
         asked = trouble.most(MINUTE_S)
         must(asked <= limit, f"{asked} requests within a minute, and {limit} are allowed")

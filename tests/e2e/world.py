@@ -71,13 +71,14 @@ class World:
         self,
         *gpus: str,
         slices: Sequence[Slices] = (),
+        mig: bool = True,
         strategy: Strategy = Strategy.MIXED,
         taints: Sequence[Mapping[str, str]] = (),
         agent: bool = True,
     ) -> Host:
-        """Another node of the pool, with ``slices`` per card, and its agent, started unless told otherwise."""
+        """Another node of the pool, with MIG on and ``slices`` per card; its agent is started unless told otherwise."""
         name = f"{self.name}-n{len(self.hosts)}"
-        machine = new_machine(self._directory / f"{name}.sim", *gpus, slices=slices)
+        machine = new_machine(self._directory / f"{name}.sim", *gpus, slices=slices, mig=mig)
         simulated = self.fleet.add(name, machine, strategy=strategy, labels={POOL: self.name}, taints=taints)
         directory = self._directory / name
         agent_process = self.agent_for(name, machine, simulated, directory)

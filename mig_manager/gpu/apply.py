@@ -175,11 +175,11 @@ def _ask(reboot: Callable[[], None], journal: Journal, intent: Intent) -> None:
 
 
 def _unchanged(journal: Journal, means: Means, intent: Intent, found: Mapping[str, Card]) -> Result:
-    """Drop an intent by which nothing was changed; if it had its reboot, that was in vain."""
+    """Drop an intent by which nothing was changed; if it had its reboot, that was in vain for the cards still there."""
     cards = tuple(found.values())
     errors: list[GpuError] = []
-    if means.rebooted(intent):
-        waiting = [card for card in cards if bool(card.mig_current) is not intent.to[card.uuid].mig]
+    waiting = [card for card in cards if bool(card.mig_current) is not intent.to[card.uuid].mig]
+    if waiting and means.rebooted(intent):
         labels = ", ".join(card.label for card in waiting)
         text = "a reboot changed nothing"
         errors = [PendingError(f"changing the MIG mode of {labels}", text, "reboot", [c.uuid for c in waiting])]

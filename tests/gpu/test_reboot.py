@@ -109,6 +109,20 @@ def test_reboot_that_changed_nothing_was_in_vain(world: Make) -> None:
     assert ("reboot", {w.cards()[0].uuid}) == (found.means, set(found.cards))
 
 
+def test_card_that_was_to_change_is_gone_after_the_reboot(world: Make) -> None:
+    """The reboot was not in vain for the others, so nothing is learnt from it, and the card is named."""
+    w, plan = machine(world)
+    asked(w, plan)
+    gone = w.cards()[0].uuid
+    w.machine.remove_card(0)
+    result = w.recover(means=means(w, "another-boot"))
+    assert result is not None
+    assert (Outcome.NOTHING_TO_DO, "GpuGone") == (result.outcome, result.reason)
+    assert gone in result.message
+    assert w.journal.read().stuck is None
+    assert w.journal.read().intent is None
+
+
 def test_power_cut_before_the_reboot_was_asked_for(world: Make) -> None:
     """It is another boot, but not the one that was to help: the change never began, and may begin anew."""
     w = world(A100, mig=False)

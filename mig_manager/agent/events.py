@@ -16,10 +16,12 @@ from mig_manager.api.mignode_status import GrantStatus, MIGNodeStatus
 from mig_manager.kube.errors import ClusterError
 from mig_manager.kube.events import EventType, post
 from mig_manager.kube.kinds import POD
+from mig_manager.planner.plan import Impact
 
 _log = logging.getLogger(__name__)
 
 Said = tuple[EventType, str, str]
+"""Type, reason and message of an Event."""
 
 EVICTION = "RepartitionEviction"
 """The reason of the Event on a pod that is about to be evicted."""
@@ -42,10 +44,11 @@ _QUIET = frozenset(
 def announce(ctx: Context, before: MIGNodeStatus, after: MIGNodeStatus) -> None:
     """Log and post what has changed."""
     remarks = [(EventType.WARNING, reason, shortened(message)) for reason, message in ctx.draft.remarks]
-    for event_type, reason, message in [*transitions(before, after), *remarks]:
+    for said in [*transitions(before, after), *remarks]:
+        _, reason, message = said
         _log.info("%s: %s", reason, message, extra={"node": ctx.settings.node, "reason": reason})
         for regarding in filter(None, (ctx.node, ctx.raw_mignode)):
-            _post(ctx, regarding, event_type, reason, message)
+            _post(ctx, regarding, said)
 
 
 def announce_evictions(ctx: Context, pods: Sequence[Mapping[str, Any]]) -> None:
@@ -56,13 +59,17 @@ def announce_evictions(ctx: Context, pods: Sequence[Mapping[str, Any]]) -> None:
     uids = frozenset(pod["metadata"]["uid"] for pod in pods)
     grant, node = ctx.grant, ctx.settings.node
     why = f" for profile {grant.layout.name}" if grant is not None and grant.layout.name else ""
-    text = f"it will be evicted: it uses a GPU slice of Node {node} that goes, since that is repartitioned{why}"
+    cause = f"the GPUs of Node {node} are repartitioned{why}"
+    reboots = ctx.work is not None and ctx.work.impact is Impact.REBOOT_NODE
+    text = (
+        f"it will be evicted: {'the Node is rebooted' if reboots else 'it uses a GPU slice that goes'}, since {cause}"
+    )
     for pod in pods:
         if pod["metadata"]["uid"] not in ctx.memory.announced:
             # Items of a list come without their kind.
             regarding = {"apiVersion": POD.api_version, "kind": POD.name, **pod}
             _log.info("%s: pod=%s/%s", EVICTION, pod["metadata"]["namespace"], pod["metadata"]["name"])
-            _post(ctx, regarding, EventType.NORMAL, EVICTION, text, host=node, once=True)
+            _post(ctx, regarding, (EventType.NORMAL, EVICTION, text), host=node, once=True)
     ctx.memory.announced = uids
 
 
@@ -76,16 +83,8 @@ def transitions(before: MIGNodeStatus, after: MIGNodeStatus) -> Iterator[Said]:
         yield EventType.WARNING, now[0], now[1] or now[0]
 
 
-def _post(  # noqa: PLR0913 - what an Event consists of
-    ctx: Context,
-    regarding: Mapping[str, Any],
-    event_type: EventType,
-    reason: str,
-    message: str,
-    *,
-    host: str = "",
-    once: bool = False,
-) -> None:
+def _post(ctx: Context, regarding: Mapping[str, Any], said: Said, *, host: str = "", once: bool = False) -> None:
+    event_type, reason, message = said
     try:
         post(
             ctx.ports.cluster,

@@ -11,8 +11,9 @@ import pytest
 
 from mig_manager.agent.reboot import PATIENCE, RebootCommand, read_boot_id
 from mig_manager.geometry.layout import MigMode
+from mig_manager.gpu.journal import Journal, Stuck
 from mig_manager.gpu.port import GpuError
-from mig_manager.kube.kinds import POD
+from mig_manager.kube.kinds import EVENT, POD
 from mig_manager.sim.model.codes import NvmlCode
 from tests.agent.moments import ready_message
 from tests.agent.test_life import Make, advance
@@ -146,11 +147,8 @@ def test_limit_that_does_not_allow_the_reboot_ends_a_hold(world: Make) -> None:
     w.assert_clean()
 
 
-def learn(journal: object, w: World) -> None:
+def learn(journal: Journal, w: World) -> None:
     """Somebody has found out that the card cannot be reset."""
-    from mig_manager.gpu.journal import Journal, Stuck
-
-    assert isinstance(journal, Journal)
     journal.drop(Stuck(w.machine.read().boot_id, "reset", {w.machine.card(0).uuid: "resetting GPU 0: no"}))
 
 
@@ -198,6 +196,9 @@ def test_every_pod_leaves_before_a_reboot(world: Make) -> None:
     w.admin.patch(POD, "plain", {"metadata": {"labels": {"app": None}}}, "default")
     assert "release: Done" == live(w)[-1]
     assert (["default/plain"], 1) == (w.deleted, w.reboots)
+    told = [e["message"] for e in w.admin.list(EVENT).items if e["involvedObject"]["kind"] == "Pod"]
+    why = "the Node is rebooted, since the GPUs of Node n1 are repartitioned for profile p"
+    assert [f"it will be evicted: {why}"] == told
 
 
 def test_process_on_a_card_that_the_layout_does_not_concern_keeps_the_node_up(world: Make) -> None:

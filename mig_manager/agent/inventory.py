@@ -19,18 +19,18 @@ INVENTORY_CHANGED = "InventoryChanged"
 
 
 def take_stock(ctx: Context) -> None:
-    """Have the journal say which cards there are for the present wish, unless it says so, or a change stands open."""
+    """Have the journal say which cards there are for the present wish: when that is new, or cards were merely added."""
     wish, plan = _wish(ctx), ctx.draft.plan
     cards = {card.uuid: card.bus_id for card in ctx.cards}
     known = _known(ctx)
     if not wish or ctx.driver_error is not None or (known is not None and known.cards == cards):
         return
-    if known is None or not (missing(ctx) or plan is None or plan.reason is not None):
+    if known is None or not (missing_cards(ctx) or plan is None or plan.reason is not None):
         ctx.ports.journal.take_stock(Inventory(wish, cards))
         ctx.record = ctx.ports.journal.read()
 
 
-def missing(ctx: Context) -> list[str]:
+def missing_cards(ctx: Context) -> list[str]:
     """The UUIDs of the cards that are gone."""
     known = _known(ctx)
     return sorted(known.cards.keys() - {card.uuid for card in ctx.cards}) if known is not None else []
@@ -38,7 +38,7 @@ def missing(ctx: Context) -> list[str]:
 
 def gone(ctx: Context) -> LayoutError | None:
     """What to say of a node whose cards are as they should be, but for those that are gone."""
-    return _problem(ctx, GPU_MISSING, []) if missing(ctx) else None
+    return _problem(ctx, GPU_MISSING, []) if missing_cards(ctx) else None
 
 
 def objection(ctx: Context, plan: Plan) -> LayoutError | None:
@@ -46,7 +46,7 @@ def objection(ctx: Context, plan: Plan) -> LayoutError | None:
     known = _known(ctx)
     if known is None:
         return None
-    lost, added = missing(ctx), sorted(card.uuid for card in ctx.cards if card.uuid not in known.cards)
+    lost, added = missing_cards(ctx), sorted(card.uuid for card in ctx.cards if card.uuid not in known.cards)
     if lost and added:
         return _problem(ctx, INVENTORY_CHANGED, added)
     if lost and not (plan.feasible and _restores(ctx, plan, known)):
@@ -87,7 +87,8 @@ def _wish(ctx: Context) -> str:
 def _problem(ctx: Context, reason: str, added: list[str]) -> LayoutError:
     known = _known(ctx)
     places = known.cards if known is not None else {}
-    said = [f"GPU {uuid} at {places[uuid]} is gone" for uuid in missing(ctx)] + [f"GPU {uuid} is new" for uuid in added]
+    said = [f"GPU {uuid} at {places[uuid]} is gone" for uuid in missing_cards(ctx)]
+    said += [f"GPU {uuid} is new" for uuid in added]
     hint = (
         "the other cards keep what they were promised; bring it back, or accept the cards as they are: "
         f"kubectl delete mignode {ctx.settings.node}"

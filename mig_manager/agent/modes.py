@@ -13,7 +13,7 @@ from mig_manager.geometry.cards import ModeChange
 from mig_manager.geometry.errors import LayoutError
 from mig_manager.geometry.state import Card
 from mig_manager.gpu.journal import Stuck
-from mig_manager.planner.plan import Impact, Plan
+from mig_manager.planner.plan import CardPlan, Impact, Plan
 
 
 def as_known(ctx: Context) -> Sequence[Card]:
@@ -29,8 +29,7 @@ def why_reboot(ctx: Context, plan: Plan) -> str:
     stuck = _stuck(ctx)
     if plan.impact is not Impact.REBOOT_NODE or stuck is None:
         return ""
-    said = sorted({stuck.cards[card.uuid] for card in _changing(plan)})
-    return f"changing the MIG mode of {_labels(plan)} takes a reboot of the node: {'; '.join(said)}"
+    return f"{_act(plan)} takes a reboot of the node: {_tried(stuck, plan)}"
 
 
 def no_reboot(ctx: Context, plan: Plan) -> LayoutError | None:
@@ -38,19 +37,16 @@ def no_reboot(ctx: Context, plan: Plan) -> LayoutError | None:
     stuck = _stuck(ctx)
     if plan.impact is not Impact.REBOOT_NODE or stuck is None:
         return None
-    why = why_reboot(ctx, plan)
     if stuck.means == "reboot":
-        problem = why.replace("takes a reboot of the node", "did not work by a reboot either")
+        problem = f"{_act(plan)} did not work by a reboot either: {_tried(stuck, plan)}"
         hint = "look at the driver's messages on the node (dmesg); it is tried again after another reboot"
         return LayoutError("RebootDidNotHelp", problem, hint)
     if ctx.ports.reboot is None:
         by_hand = " && ".join(
-            f"nvidia-smi -i {card.uuid} -mig {int(bool(target.mig))}"
-            for card, target in ((p.card, p.target) for p in plan.cards)
-            if target is not None and card in _changing(plan)
+            f"nvidia-smi -i {p.card.uuid} -mig {int(p.target.mig)}" for p in _changing(plan) if p.target is not None
         )
         hint = f"give the agents a --reboot-command and allow maxImpact: RebootNode, or by hand: {by_hand} && reboot"
-        return LayoutError("RebootRequired", why, hint)
+        return LayoutError("RebootRequired", why_reboot(ctx, plan), hint)
     return None
 
 
@@ -60,10 +56,15 @@ def _stuck(ctx: Context) -> Stuck | None:
     return stuck if stuck is not None and stuck.boot_id == ctx.boot_id else None
 
 
-def _changing(plan: Plan) -> list[Card]:
-    """The cards because of which the plan takes a reboot."""
-    return [p.card for p in plan.cards if p.card.mode_change is ModeChange.REBOOT and not p.difference.becomes_current]
+def _changing(plan: Plan) -> list[CardPlan]:
+    """What is planned for the cards because of which the plan takes a reboot."""
+    return [p for p in plan.cards if p.card.mode_change is ModeChange.REBOOT and not p.difference.becomes_current]
 
 
-def _labels(plan: Plan) -> str:
-    return ", ".join(card.label for card in _changing(plan))
+def _act(plan: Plan) -> str:
+    return f"changing the MIG mode of {', '.join(p.card.label for p in _changing(plan))}"
+
+
+def _tried(stuck: Stuck, plan: Plan) -> str:
+    """What was said when it was tried."""
+    return "; ".join(sorted({stuck.cards[p.card.uuid] for p in _changing(plan)}))

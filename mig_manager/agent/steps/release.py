@@ -1,4 +1,4 @@
-"""Steps 17 and 18: the labels say what is exposed, the node is let back in, and last of all the grant is Released."""
+"""Step 17: the labels say what is exposed, the node is let back in, and last of all the grant is Released."""
 
 from __future__ import annotations
 

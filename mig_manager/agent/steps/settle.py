@@ -5,7 +5,7 @@ from __future__ import annotations
 from mig_manager.agent import acts
 from mig_manager.agent.context import Context
 from mig_manager.agent.exposure import missing
-from mig_manager.agent.inventory import missing as missing_cards
+from mig_manager.agent.inventory import missing_cards
 from mig_manager.agent.ours import startup_tainted
 from mig_manager.agent.outcome import applied
 from mig_manager.agent.results import CONTINUE, StepResult

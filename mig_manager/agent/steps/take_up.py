@@ -42,10 +42,7 @@ def take_up(ctx: Context) -> StepResult:
         return CONTINUE if hold is not None else _idle(ctx)
     if hold is not None and hold.id == grant.id:
         return CONTINUE
-    obstacle = _obstacle(ctx, grant, work)
-    if obstacle is not None:
-        return obstacle
-    return _claim(ctx, grant)
+    return _not_under(ctx, grant, work) or _claim(ctx, grant)
 
 
 def _not_now(ctx: Context) -> StepResult | None:
@@ -81,7 +78,7 @@ def _idle(ctx: Context) -> StepResult:
     return Done() if lost is None else Refuse(lost.reason, str(lost))
 
 
-def _obstacle(ctx: Context, grant: Grant, work: Plan) -> StepResult | None:
+def _not_under(ctx: Context, grant: Grant, work: Plan) -> StepResult | None:
     """Why this grant cannot be taken up now. An infeasible plan changes nothing, and does not come here."""
     excess = beyond(ctx, work, Impact(grant.max_impact))
     if excess:

@@ -45,6 +45,20 @@ from `nvmlInit` and one line on standard error. Programs that are linked with `-
 `LD_PRELOAD` as well. A child process that was forked from a program with several threads must start a program of its
 own before it calls NVML. Programs that are linked statically cannot use it.
 
+## In tests of other projects
+
+The machine's file is the fixture: make one for each test, and let it do what real machines do.
+
+```sh
+mig-manager sim create box.sim --gpu H100-SXM5-80GB --mig --force
+eval "$(mig-manager sim library box.sim)"
+mig-manager apply --sim box.sim --profile all-balanced      # something to find
+mig-manager sim hold box.sim --gpu 0 --start 4              # somebody uses a slice
+mig-manager sim fault box.sim --function nvmlDeviceCreateGpuInstance --code INSUFFICIENT_RESOURCES --call 2
+go test ./...                                               # or pytest, or any other program
+mig-manager inspect --sim box.sim -o json                   # what came of it
+```
+
 ## Functions
 
 - **modelled**: does what nvml.h says, on the machine's file.

@@ -58,6 +58,13 @@ def test_the_machine_is_chosen_when_no_session_is_open(two_machines: tuple[str, 
     assert (0, 2) == call.count()
 
 
+def test_without_the_variable_there_is_no_driver(capfd: pytest.CaptureFixture[str]) -> None:
+    """One line says what to set."""
+    assert [DRIVER_NOT_LOADED, UNINITIALIZED] == [Caller({}).begin(), Caller({})("nvmlShutdown")]
+    expected = "$MIG_MANAGER_SIM is not set; set it to the file of a simulated machine (mig-manager sim create FILE)"
+    assert f"simulated libnvidia-ml.so.1: nvmlInitWithFlags: {expected}\n" == capfd.readouterr().err
+
+
 def test_handles_outlive_a_session_on_the_same_machine(two_machines: tuple[str, str]) -> None:
     """Programs keep handles over shutdown and initialisation; those of another machine mean nothing."""
     environ = {VARIABLE: two_machines[0]}

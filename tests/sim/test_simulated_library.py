@@ -9,7 +9,7 @@ from mig_manager.sim.model.faults import SYMBOLS
 from mig_manager.sim.model.machine import Machine
 from mig_manager.sim.model.state import MachineError
 from mig_manager.sim.nvml import install, installed, uninstall
-from mig_manager.sim.nvml.library import _BODIES
+from mig_manager.sim.nvml.library import _BODIES, Library
 from tests.sim.simulated import answer, gpu, seen
 
 A100 = "A100-SXM4-80GB"
@@ -30,6 +30,20 @@ def test_nothing_works_before_init_and_after_the_last_shutdown() -> None:
         pynvml.nvmlShutdown()
         with answer(pynvml.NVML_ERROR_UNINITIALIZED):
             pynvml.nvmlDeviceGetCount()
+
+
+def test_two_threads_cannot_end_one_session() -> None:
+    """Whoever comes second is told, and the next initialisation counts from nothing."""
+    machine = Machine.create(None, [A100])
+    library = Library(machine.store, sleep=lambda _: others.append(library.invoke("nvmlShutdown", [])))
+    others: list[int] = []
+    machine.inject("nvmlShutdown", latency_ms=5, calls=[1])
+
+    assert 0 == library.invoke("nvmlInitWithFlags", [0])
+    assert (pynvml.NVML_ERROR_UNINITIALIZED, [0]) == (library.invoke("nvmlShutdown", []), others)
+    assert not library.in_use
+    assert 0 == library.invoke("nvmlInitWithFlags", [0])
+    assert library.in_use
 
 
 def test_uninstalling_leaves_nvidia_ml_py_as_it_was() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any
@@ -13,6 +12,7 @@ from mig_manager.agent.clients import GpuClient, due, must_go, plugin_pods, resu
 from mig_manager.agent.clients import pause_patch as patch_for
 from mig_manager.agent.context import Context
 from mig_manager.agent.devices import offered
+from mig_manager.agent.identity import cordon_note
 from mig_manager.agent.names import CORDONED, STATE
 from mig_manager.agent.ours import handed_back, untainted
 from mig_manager.agent.planning import changes_mode
@@ -53,16 +53,11 @@ def cordon(ctx: Context) -> StepResult:
         return Wait("NodeAvailable", SOON_S, "the node is available, and no slot is held for taking it out")
     metadata = {
         "resourceVersion": ctx.node["metadata"]["resourceVersion"],
-        "annotations": {CORDONED: cordon_note(ctx), **kept},
+        "annotations": {CORDONED: cordon_note(hold.id if hold else 0, ctx.now), **kept},
         "labels": {STATE: UPDATING},
     }
     patch_node(ctx, {"metadata": metadata, "spec": {"unschedulable": True}})
     return CONTINUE
-
-
-def cordon_note(ctx: Context) -> str:
-    """What our annotation says of a cordon: the grant that it is for, and since when."""
-    return json.dumps({"grant": ctx.hold.id if ctx.hold else 0, "since": ctx.now.isoformat(timespec="seconds")})
 
 
 def untracked(ctx: Context) -> Refuse | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mig_manager.agent.context import Context, Obstacle
+from mig_manager.agent.identity import cordoned_since
 from mig_manager.agent.planning import must_leave
 from mig_manager.api.migconfig import Drain
 from mig_manager.geometry.state import said
@@ -12,8 +13,13 @@ from mig_manager.planner.plan import Plan
 
 
 def policy_for(ctx: Context, terms: Drain) -> Policy:
-    """Who may be made to leave on these terms. Before there is a hold nothing is cordoned by us."""
-    return Policy(terms, cordoned_at=ctx.hold.since if ctx.hold else None)
+    """Who may be made to leave on these terms.
+
+    Before there is a hold the node is not closed for us. Under one it is since our cordon; behind somebody else's it is
+    known to be since the hold.
+    """
+    since = cordoned_since(ctx.node) if ctx.cordon.ours else None
+    return Policy(terms, cordoned_at=since or ctx.hold.since if ctx.hold else None)
 
 
 def obstacle(ctx: Context, plan: Plan, terms: Drain) -> Obstacle | None:

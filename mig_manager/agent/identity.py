@@ -6,8 +6,10 @@ A person's ``kubectl uncordon`` removes the field and leaves our annotation; his
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from mig_manager.agent.names import CORDONED
@@ -55,3 +57,16 @@ def cordon_of(node: Mapping[str, Any], manager: str) -> Cordon:
         noted=CORDONED in (node["metadata"].get("annotations") or {}),
         owned=manager in owners(node, "spec", "unschedulable"),
     )
+
+
+def cordon_note(grant_id: int, now: datetime) -> str:
+    """What our annotation says of a cordon: the grant that it is for, and since when."""
+    return json.dumps({"grant": grant_id, "since": now.isoformat(timespec="seconds")})
+
+
+def cordoned_since(node: Mapping[str, Any]) -> datetime | None:
+    """Since when our annotation says that the Node is cordoned; ``None`` without one, or when it was damaged."""
+    try:
+        return datetime.fromisoformat(json.loads(node["metadata"]["annotations"][CORDONED])["since"])
+    except (KeyError, TypeError, ValueError):
+        return None

@@ -15,12 +15,12 @@ from mig_manager.agent.pods import Pod
 from mig_manager.geometry.state import Holder, SliceKey
 from mig_manager.kube.drain.classify import CORDON_TAINT, MIRROR
 from mig_manager.kube.errors import UnavailableError
-from mig_manager.kube.kinds import DAEMON_SET, EVENT, POD, POD_DISRUPTION_BUDGET
+from mig_manager.kube.kinds import DAEMON_SET, EVENT, NODE, POD, POD_DISRUPTION_BUDGET
 from mig_manager.planner.node import plan_node
 from mig_manager.planner.plan import Impact, Plan
 from tests.agent.moments import ready_message
 from tests.agent.test_life import CUT, TARGET, Make, advance
-from tests.agent.worlds import A100, Fault, Process, World, every, owned_by
+from tests.agent.worlds import A100, Fault, KilledError, Process, World, every, owned_by
 from tests.drain import pods
 
 GOING = "nvidia.com/mig-2g.20gb"
@@ -183,6 +183,44 @@ def test_pod_that_comes_back_to_the_cordoned_node(world: Make) -> None:
     assert ["default/goes"] == w.deleted
     assert "ToleratesCordon" == w.grant_status["reason"]
     w.assert_clean()
+
+
+def test_pod_that_no_cordon_keeps_away(world: Make) -> None:
+    """With the node's name in its template a pod is back at once, each time: soon it is not evicted any more."""
+    w = planned(world)
+    w.pod("goes", GOING)
+    w.grant()
+    for number in range(100):
+        w.run_pass()
+        w.tick()
+        if not w.running:
+            w.pod(f"back{number}", GOING)
+    assert "IgnoresCordon" == w.grant_status["reason"]
+    assert "take nodeName out of its template" in w.grant_status["message"]
+    assert 5 > len(w.deleted)
+    w.assert_clean()
+
+
+@pytest.mark.parametrize(("note", "ending"), [(None, "drain: EvictionBlocked"), ("{", "drain: IgnoresCordon")])
+def test_cordon_is_as_old_as_its_record_says(world: Make, note: str | None, ending: str) -> None:
+    """A pod may go that came between hold and cordon, since nothing kept it away; a damaged record cannot tell."""
+    w = planned(world)
+
+    def dies_when_held() -> None:
+        if w.grant_status:
+            raise KilledError
+
+    w.grant()
+    with pytest.raises(KilledError):
+        w.run_pass(Process(look=dies_when_held))
+    w.tick(60)
+    w.pod("goes", GOING, labels=GUARDED)
+    w.budget(GUARDED)
+    w.tick(60)
+    assert ["drain: EvictionBlocked"] == w.settle(1)
+    if note is not None:
+        w.admin.patch(NODE, "n1", {"metadata": {"annotations": {CORDONED: note}}})
+    assert [ending] == w.settle(1)
 
 
 # -- who is waited for --

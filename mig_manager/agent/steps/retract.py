@@ -7,6 +7,7 @@ from typing import Any
 from mig_manager.agent import acts, labels
 from mig_manager.agent.context import Context
 from mig_manager.agent.exposure import exposed, wanted_labels
+from mig_manager.agent.identity import cordon_note
 from mig_manager.agent.names import APPLIED_PROFILE, CORDONED, STATE
 from mig_manager.agent.results import CONTINUE, StepResult
 
@@ -34,7 +35,8 @@ def retract(ctx: Context) -> StepResult:
     if change:
         metadata["labels"] = change
     if ctx.cordon.stale or ctx.cordon.unmarked:
-        metadata["annotations"] = {CORDONED: acts.cordon_note(ctx) if ctx.cordon.unmarked else None}
+        note = cordon_note(ctx.hold.id if ctx.hold else 0, ctx.now)
+        metadata["annotations"] = {CORDONED: note if ctx.cordon.unmarked else None}
         metadata["resourceVersion"] = ctx.node["metadata"]["resourceVersion"]
     if metadata:
         acts.patch_node(ctx, {"metadata": metadata})

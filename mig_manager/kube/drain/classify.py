@@ -2,14 +2,14 @@
 
 What is different, and why. A pod that has finished is left alone: it uses nothing. Static pods are an obstacle here,
 where kubectl passes over them: they would go on using what has to go. Jobs can be waited for, pods can be protected,
-and a pod that comes back to a cordoned node is not evicted a second time.
+and a pod that comes back to a cordoned node is not evicted again and again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from mig_manager.api.migconfig import Drain
@@ -24,6 +24,9 @@ DO_NOT_DISRUPT = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false", "ka
 
 CORDON_TAINT = "node.kubernetes.io/unschedulable"
 """The taint that stands for a cordon: a pod that tolerates it is scheduled to cordoned nodes."""
+
+SCHEDULER_LAG = timedelta(seconds=3)
+"""For so long after a cordon the scheduler may not have heard of it, and clocks may differ."""
 
 DRAIN = "spec.disruption.drain"
 
@@ -162,13 +165,22 @@ def _without_consent(name: str, pod: Mapping[str, Any], policy: Policy) -> Verdi
 
 
 def _coming_back(name: str, pod: Mapping[str, Any], policy: Policy) -> Verdict | None:
-    """A pod that was created after the cordon and tolerates it: evicted, it would come again."""
-    if policy.cordoned_at is None or not _tolerates_cordon(pod):
+    """A pod that was created after the cordon, and came nevertheless: evicted, it would come again.
+
+    It tolerates the cordon, or nobody asked: ``spec.nodeName`` stands in a template, or its scheduler does not care.
+    """
+    if policy.cordoned_at is None:
         return None
-    if datetime.fromisoformat(pod["metadata"]["creationTimestamp"]) <= policy.cordoned_at:
+    behind = datetime.fromisoformat(pod["metadata"]["creationTimestamp"]) - policy.cordoned_at
+    if behind <= timedelta():
         return None
-    text = f"{name} came to the cordoned node and would come again; remove its toleration of {CORDON_TAINT}"
-    return Refuse("ToleratesCordon", text)
+    came = f"{name} came to the cordoned node and would come again"
+    if _tolerates_cordon(pod):
+        return Refuse("ToleratesCordon", f"{came}; remove its toleration of {CORDON_TAINT}")
+    if behind <= SCHEDULER_LAG:
+        return None
+    text = f"{came}; take nodeName out of its template, or have its scheduler keep off cordoned nodes"
+    return Refuse("IgnoresCordon", text)
 
 
 def _tolerates_cordon(pod: Mapping[str, Any]) -> bool:

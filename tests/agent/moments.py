@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from mig_manager.agent.reconciler import Ending
-from tests.agent.worlds import Process, World
+from tests.agent.worlds import KilledError, Process, World
 
 
 def at(w: World, moment: str, act: Callable[[World], object], *, time: int = 1, passes: int = 20) -> Ending:
@@ -27,6 +27,17 @@ def at(w: World, moment: str, act: Callable[[World], object], *, time: int = 1, 
             return ending
         w.tick()
     pytest.fail(f"never came to {moment}")
+
+
+def killed_at(w: World, moment: str, act: Callable[[World], object] = lambda _: None) -> None:
+    """Go on until a pass makes that call, let this happen right before, and kill the agent there."""
+
+    def kill(w: World) -> None:
+        act(w)
+        raise KilledError
+
+    with pytest.raises(KilledError):
+        at(w, moment, kill)
 
 
 def said(ending: Ending) -> str:

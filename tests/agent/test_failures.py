@@ -6,9 +6,9 @@ import pytest
 
 from mig_manager.kube.kinds import EVENT, MIG_NODE
 from mig_manager.sim.model.codes import NvmlCode
-from tests.agent.moments import ready_message
+from tests.agent.moments import killed_at, ready_message
 from tests.agent.test_life import CREATE, TARGET, Make, granted
-from tests.agent.worlds import KilledError, Process, World, every
+from tests.agent.worlds import World, every
 
 
 def failed(make: Make) -> World:
@@ -48,16 +48,7 @@ def test_attempt_that_is_rolled_back_after_a_failure_leaves_the_node_unavailable
 def test_failure_without_a_hold_is_said(world: Make) -> None:
     """A change that fails when its MIGNode is another one by now counts too: unavailable, Degraded, and why."""
     w = granted(world)
-    process = Process()
-
-    def look() -> None:
-        if process.names[-1] == "nvmlGpuInstanceDestroy done":
-            raise KilledError
-
-    process.look, w.process = look, process
-    with pytest.raises(KilledError):
-        w.settle()
-    w.process = Process()
+    killed_at(w, "nvmlGpuInstanceDestroy done")
     w.admin.delete(MIG_NODE, "n1")
     w.want(TARGET)
     w.machine.inject(CREATE, code=NvmlCode.INSUFFICIENT_RESOURCES)
@@ -99,16 +90,7 @@ def test_cards_that_cannot_be_read(world: Make, code: NvmlCode, reason: str, tex
 def test_card_that_is_lost_in_mid_change(world: Make) -> None:
     """The open change waits behind cordon and pause for the card, and is finished when it is back."""
     w = granted(world)
-    process = Process()
-
-    def look() -> None:
-        if process.names[-1] == "nvmlGpuInstanceDestroy done":
-            raise KilledError
-
-    process.look, w.process = look, process
-    with pytest.raises(KilledError):
-        w.settle()
-    w.process = Process()
+    killed_at(w, "nvmlGpuInstanceDestroy done")
     w.machine.inject("nvmlDeviceGetHandleByIndex_v2", code=NvmlCode.GPU_IS_LOST)
     assert "finish_begun: GpuLost" == w.settle(1)[-1]
     assert "an unfinished change waits for the driver: opening GPU 0: GPU is lost" == ready_message(w)

@@ -8,9 +8,9 @@ from mig_manager.geometry.layout import GpuEntry, Layout, SliceRequest
 from mig_manager.geometry.names import SliceName
 from mig_manager.kube.kinds import MIG_NODE
 from mig_manager.sim.model.codes import NvmlCode
-from tests.agent.moments import ready_message
+from tests.agent.moments import killed_at, ready_message
 from tests.agent.test_life import Make, advance
-from tests.agent.worlds import A100, H100, KilledError, Process, World, every, layout, on
+from tests.agent.worlds import A100, H100, World, every, layout, on
 
 BY_INDEX = layout(on(0, "7g"), on(1, "3g*2"))
 
@@ -198,17 +198,7 @@ def test_card_that_vanishes_in_mid_change(world: Make) -> None:
     w.want(every("7g"))
     w.run_pass()
     w.grant()
-    process = Process()
-
-    def look() -> None:
-        if process.names[-1] == "nvmlGpuInstanceDestroy done":
-            w.machine.remove_card(1)
-            raise KilledError
-
-    process.look, w.process = look, process
-    with pytest.raises(KilledError):
-        w.settle()
-    w.process = Process()
+    killed_at(w, "nvmlGpuInstanceDestroy done", lambda w: w.machine.remove_card(1))
     ended = w.settle(8)
     assert "Released" == w.grant_status["state"]
     assert "GpuMissing" in ended[-1]

@@ -15,6 +15,7 @@ from mig_manager.kube.errors import ForbiddenError
 from mig_manager.kube.kinds import EVENT, LEASE, MIG_NODE, NODE, POD, Kind
 from mig_manager.sim.model.codes import NvmlCode
 from mig_manager.sim.node.plugin_devices import Strategy
+from tests.agent.moments import killed_at
 from tests.agent.worlds import (
     A30,
     A100,
@@ -23,7 +24,6 @@ from tests.agent.worlds import (
     SXM,
     T4,
     Fault,
-    KilledError,
     Process,
     World,
     every,
@@ -784,16 +784,7 @@ def test_half_done_first_layout_that_is_taken_back_leaves_no_lack(world: Make) -
     w = granted(world)
     w.pod("late", "nvidia.com/mig-3g.40gb")
     w.machine.inject(CREATE, code=NvmlCode.INSUFFICIENT_RESOURCES, calls=[1])
-    process = Process()
-
-    def look() -> None:
-        if process.names[-1] == "nvmlGpuInstanceDestroy done":
-            raise KilledError
-
-    process.look, w.process = look, process
-    with pytest.raises(KilledError):
-        w.settle()
-    w.process = Process()
+    killed_at(w, "nvmlGpuInstanceDestroy done")
     w.kubelet_down = True
     w.run_pass()
     assert w.status["slicesMissing"]

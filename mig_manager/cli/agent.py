@@ -135,17 +135,17 @@ def agent(
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     options = Options(
-        node,
-        lease,
-        namespace,
-        state_dir,
-        pod_resources,
-        driver_root,
-        nvml,
-        clients,
-        reboot_command,
-        advertise_timeout_s,
-        maintenance_leases,
+        node=node,
+        lease=lease,
+        lease_namespace=namespace,
+        state_dir=state_dir,
+        pod_resources=pod_resources,
+        driver_root=driver_root,
+        library=nvml,
+        clients=clients,
+        reboot_command=reboot_command,
+        advertise_timeout_s=advertise_timeout_s,
+        maintenance_leases=maintenance_leases,
     )
     if not simulated:
         _run(options, real_hardware(options, proc_root or Path("/proc")), kubeconfig, liveness_port)

@@ -75,6 +75,19 @@ def test_mig_manager_that_was_interrupted_is_foreign(world: Make, labels: dict[s
     assert "release: Done" == w.settle()[-1]
 
 
+def test_who_is_in_charge_is_said_before_anything_is_granted(world: Make) -> None:
+    """The plan names him, so that no slot is given to a node that would not use it; and no more when he has gone."""
+    w = granted(world)
+    w.revoke()
+    mark(w, {GATE: "true", STATE: "pending"})
+    w.settle(2)
+    assert "ForeignManager" == w.status["plan"]["reason"]
+    assert "blocked" == w.labels["state"]
+    mark(w, {GATE: None, STATE: None})
+    w.settle(2)
+    assert "reason" not in w.status["plan"]
+
+
 @pytest.mark.parametrize(
     "labels",
     [

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mig_manager.agent import labels
-from mig_manager.agent.ours import handed_back, startup_tainted, untainted
+from mig_manager.agent.ours import handed_back, untainted
 from mig_manager.agent.pods import Pod
 from mig_manager.kube.errors import ConflictError, NotFoundError
 from mig_manager.kube.kinds import MIG_NODE, NODE, POD
@@ -120,10 +120,10 @@ def _in_words(body: Mapping[str, Any], node: Object) -> Iterator[str]:
     metadata, spec = body["metadata"], body.get("spec", {})
     if "unschedulable" in spec:
         yield "it is uncordoned"
-    if startup_tainted(node):
-        yield "its startup taint is removed"
-    elif "taints" in spec:
-        yield "the taint that keeps GPU clients away is removed"
+    left = {taint["key"] for taint in spec.get("taints", node.get("spec", {}).get("taints") or ())}
+    for taint in node.get("spec", {}).get("taints") or ():
+        if taint["key"] not in left:
+            yield f"taint {taint['key']} is removed"
     for what in ("labels", "annotations"):
         for name, value in sorted(metadata.get(what, {}).items()):
             if value is not None:

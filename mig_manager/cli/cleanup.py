@@ -41,10 +41,14 @@ def cleanup(node: str, dry_run: bool, namespace: str, agent_selector: str, kubec
     from mig_manager.agent.cleanup import AgentThereError, clean_up, cleanup_of
     from mig_manager.agent.names import MANAGER
     from mig_manager.kube.client import KubernetesCluster
-    from mig_manager.kube.errors import ClusterError, NotFoundError
+    from mig_manager.kube.errors import ClusterError, ForbiddenError, NotFoundError
 
     try:
-        with closing(KubernetesCluster.from_kubeconfig(MANAGER, kubeconfig)) as cluster:
+        reached = KubernetesCluster.from_kubeconfig(MANAGER, kubeconfig)
+    except ForbiddenError as error:
+        raise CommandError(f"{error}; name a kubeconfig with --kubeconfig") from error
+    try:
+        with closing(reached) as cluster:
             look = cleanup_of if dry_run else clean_up
             found = look(cluster, node, namespace, agent_selector)
     except AgentThereError as error:
@@ -52,7 +56,7 @@ def cleanup(node: str, dry_run: bool, namespace: str, agent_selector: str, kubec
     except NotFoundError as error:
         raise CommandError(str(error), BAD_INPUT) from error
     except ClusterError as error:
-        raise CommandError(f"{error}; name a kubeconfig with --kubeconfig") from error
+        raise CommandError(str(error)) from error
     if not found.words:
         click.echo(f"nothing of an agent is left on Node {node}")
     for words in found.words:

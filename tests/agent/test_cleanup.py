@@ -69,19 +69,14 @@ def test_cordon_without_its_annotation_goes(world: Make) -> None:
     w.assert_clean()
 
 
-@pytest.mark.parametrize(
-    ("taint", "words"),
-    [
-        (STARTUP_TAINT, "its startup taint is removed"),
-        (PAUSE_TAINT, "the taint that keeps GPU clients away is removed"),
-    ],
-)
-def test_our_taints_go(world: Make, taint: str, words: str) -> None:
-    """Both of them, and no other."""
+@pytest.mark.parametrize("ours", [(STARTUP_TAINT,), (PAUSE_TAINT,), (STARTUP_TAINT, PAUSE_TAINT)])
+def test_our_taints_go(world: Make, ours: tuple[str, ...]) -> None:
+    """Both of them, and no other, and each is named."""
     w = world("A100-PCIE-80GB")
     others = {"key": "theirs", "effect": "NoSchedule"}
-    w.admin.patch(NODE, NODE_NAME, {"spec": {"taints": [others, {"key": taint, "effect": "NoSchedule"}]}})
-    assert words in clean(w)
+    taints = [others, *({"key": taint, "effect": "NoSchedule"} for taint in ours)]
+    w.admin.patch(NODE, NODE_NAME, {"spec": {"taints": taints}})
+    assert tuple(f"taint {taint} is removed" for taint in ours) == clean(w)
     assert [others] == w.node["spec"]["taints"]
 
 

@@ -90,3 +90,12 @@ def test_no_kubeconfig(tmp_path: Path) -> None:
     done = run("cleanup", "n1", "--kubeconfig", str(empty))
     assert 1 == done.exit_code
     assert "name a kubeconfig with --kubeconfig" in done.stderr
+
+
+def test_without_the_right(control_plane: Access) -> None:
+    """What the API server says is told, and no other kubeconfig is asked for."""
+    stranger = control_plane.kubeconfig_for("stranger", ())
+    done = run("cleanup", "n1", "--kubeconfig", str(stranger))
+    assert 1 == done.exit_code
+    assert 'nodes "n1" is forbidden' in done.stderr
+    assert "--kubeconfig" not in done.stderr

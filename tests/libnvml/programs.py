@@ -43,11 +43,15 @@ def output(*command: str | Path, env: Mapping[str, str], stdin: str = "") -> str
     return result.stdout
 
 
+def compiler() -> str:
+    """The C compiler that is there."""
+    return next(found for found in map(shutil.which, build.COMPILERS) if found)
+
+
 def compiled(source: str, directory: Path) -> Path:
     """A C program of this directory."""
     program = directory / Path(source).stem
-    (compiler,) = [found for found in map(shutil.which, build.COMPILERS) if found][:1]
-    subprocess.run([compiler, "-Wall", "-Werror", "-o", program, HERE / source, "-ldl", "-pthread"], check=True)
+    subprocess.run([compiler(), "-Wall", "-Werror", "-o", program, HERE / source, "-ldl", "-pthread"], check=True)
     return program
 
 
@@ -68,7 +72,8 @@ def built_with_go() -> Path:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not program.exists():
             # -w: go-nvml binds functions that are deprecated, and says so for each of them.
-            env = {**os.environ, "CGO_ENABLED": "1", "CGO_CFLAGS": "-O1 -w", "GOTOOLCHAIN": "local", "GOWORK": "off"}
+            env = {**os.environ, "CGO_ENABLED": "1", "CGO_CFLAGS": "-O1 -w", "CC": compiler(), "GOTOOLCHAIN": "local"}
+            env["GOWORK"] = "off"
             scratch = program.with_suffix(".new")
             subprocess.run([go, "build", *_GO_FLAGS, "-o", scratch, "."], cwd=MODULE, env=env, check=True)
             scratch.rename(program)

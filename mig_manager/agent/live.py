@@ -6,17 +6,16 @@ import logging
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from mig_manager.agent.clients import GpuClient
 from mig_manager.agent.context import Context, Ports
 from mig_manager.agent.devices import devices_of
 from mig_manager.agent.holding import holding
+from mig_manager.agent.modes import as_known
 from mig_manager.agent.pods import Pod
 from mig_manager.geometry.state import Holders
 from mig_manager.gpu.port import GpuSession
 from mig_manager.kube.kinds import POD
 from mig_manager.kube.podresources.client import PodResourcesError
 from mig_manager.kube.podresources.values import PodDevices
-from mig_manager.planner.strategy import Strategy
 
 _log = logging.getLogger(__name__)
 
@@ -28,32 +27,30 @@ def pods_on(ports: Ports, node: str) -> tuple[Pod, ...]:
     return tuple(Pod(body) for body in ports.cluster.list(POD, fields=f"spec.nodeName={node}").items)
 
 
-@dataclass
+@dataclass(frozen=True, slots=True)
 class LiveHolders:
-    """Finds holders for ``mig_manager.gpu.apply``: all is fresh but the API's pods, which are those of the last look.
+    """Finds holders for ``mig_manager.gpu.apply``: all is fresh but the API's pods, which are those of the pass.
 
     The node is cordoned by then, so a pod that the API's list lacks can only be a DaemonSet's; the kubelet lists it as
     soon as it has a device.
     """
 
-    ports: Ports
-    strategy: Strategy
-    clients: Collection[GpuClient]
-    pods: tuple[Pod, ...]
+    ctx: Context
 
     def __call__(self, session: GpuSession, gpu_uuids: Collection[str]) -> Holders:
         """Who holds what on these cards; PodResourcesError when the kubelet does not say."""
-        cards = [session.card(uuid) for uuid in gpu_uuids]
-        devices = tuple(devices_of(cards, self.strategy))
-        users = self.ports.users(session, cards)
-        return holding(devices, self.pods, self.ports.pod_resources.list(), users, self.clients).holders
+        ctx, ports = self.ctx, self.ctx.ports
+        cards = as_known(ctx, (session.card(uuid) for uuid in gpu_uuids))
+        devices = tuple(devices_of(cards, ctx.strategy))
+        users = ports.users(session, cards)
+        return holding(devices, ctx.pods, ports.pod_resources.list(), users, ctx.settings.clients).holders
 
 
 def read_cards(ctx: Context) -> None:
     """Read the cards, and who uses them, into the context; GpuError. A kubelet that does not answer is noted."""
     with ctx.ports.gpus.session() as session:
         ctx.cards = session.cards()
-        users = ctx.ports.users(session, ctx.cards)
+        users = ctx.ports.users(session, as_known(ctx, ctx.cards))
     _note_unreadable(ctx, users.unreadable)
     kubelet: tuple[PodDevices, ...] = ()
     try:

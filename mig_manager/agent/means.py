@@ -6,17 +6,16 @@ from mig_manager.agent.context import Context
 from mig_manager.agent.live import LiveHolders
 from mig_manager.agent.reboot import reboot_for
 from mig_manager.gpu.apply import Means
-from mig_manager.gpu.holders import FindHolders
 
 
-def means_for(ctx: Context, holders: FindHolders | None = None) -> Means:
+def means_for(ctx: Context) -> Means:
     """Holders by all that shows them; the reset and the clock of the ports; back only if the grant says so.
 
     A reboot is asked for only where the change takes one, and only when every pod has gone.
     """
     grant = ctx.last_grant
     return Means(
-        holders=holders or LiveHolders(ctx.ports, ctx.strategy, ctx.settings.clients, ctx.pods),
+        holders=LiveHolders(ctx),
         reset=ctx.ports.reset,
         sleep=ctx.ports.clock.sleep,
         now=lambda: ctx.now.isoformat(timespec="seconds"),

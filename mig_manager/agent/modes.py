@@ -5,7 +5,7 @@ NVML does not say that a card cannot be reset. It is found out by trying, once p
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 
 from mig_manager.agent.context import Context
@@ -16,12 +16,11 @@ from mig_manager.gpu.journal import Stuck
 from mig_manager.planner.plan import CardPlan, Impact, Plan
 
 
-def as_known(ctx: Context) -> Sequence[Card]:
-    """The cards of this pass, with what was learnt about them on this boot."""
+def as_known(ctx: Context, cards: Iterable[Card]) -> list[Card]:
+    """Cards as NVML shows them, with what was learnt about them on this boot."""
     stuck = _stuck(ctx)
-    if stuck is None:
-        return ctx.cards
-    return [replace(card, mode_change=ModeChange.REBOOT) if card.uuid in stuck.cards else card for card in ctx.cards]
+    known = stuck.cards if stuck is not None else {}
+    return [replace(card, mode_change=ModeChange.REBOOT) if card.uuid in known else card for card in cards]
 
 
 def why_reboot(ctx: Context, plan: Plan) -> str:

@@ -22,7 +22,7 @@ def plan_for(ctx: Context, layout: Layout, strategy: WantedStrategy) -> Plan:
     Where that takes a reboot that cannot be, or the cards are not those that the wish was about, the plan says so
     instead.
     """
-    plan = plan_node(as_known(ctx), ctx.holding.holders, layout, ctx.strategy_of(strategy))
+    plan = plan_node(as_known(ctx, ctx.cards), ctx.holding.holders, layout, ctx.strategy_of(strategy))
     reason = objection(ctx, plan) or no_reboot(ctx, plan)
     return plan if reason is None else plan.refused(reason)
 

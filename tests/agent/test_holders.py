@@ -8,15 +8,15 @@ from dataclasses import replace
 import pytest
 
 from mig_manager.agent.clients import GpuClient
+from mig_manager.agent.context import Context
 from mig_manager.agent.holding import holding
-from mig_manager.agent.live import LiveHolders, pods_on
+from mig_manager.agent.live import LiveHolders
 from mig_manager.agent.pods import Pod
 from mig_manager.geometry.layout import MigMode
 from mig_manager.geometry.state import Holder, SliceKey
 from mig_manager.gpu.holders import Users
 from mig_manager.gpu.proc import User
 from mig_manager.kube.kinds import MIG_NODE, NODE, POD
-from mig_manager.planner.strategy import Strategy
 from tests.agent.moments import ready_message, said
 from tests.agent.test_last_look import run_until
 from tests.agent.test_life import CUT, Make, advance, granted
@@ -90,7 +90,7 @@ def test_holder_is_looked_for_right_before_each_destroy(world: Make) -> None:
     w = granted(world)
     with w.agent() as agent, agent.ports.gpus.session() as session:
         cards = session.cards()
-        look = LiveHolders(agent.ports, Strategy.MIXED, CLIENTS, pods_on(agent.ports, "n1"))
+        look = LiveHolders(Context(agent.ports, agent.settings, agent.memory, node=w.node, pods=()))
         assert {} == look(session, [cards[0].uuid])
         pid = host(w, "nv-hostengine", *slice_files(w, 2))
         (key,) = look(session, [cards[0].uuid])

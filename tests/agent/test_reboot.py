@@ -212,6 +212,16 @@ def test_process_on_a_card_that_the_layout_does_not_concern_keeps_the_node_up(wo
     w.assert_clean()
 
 
+def test_persistenced_does_not_keep_the_node_up(world: Make) -> None:
+    """It minds a reset, and goes down and comes up with the node like any service of the host."""
+    w = learnt(world)
+    w.proc.add(812, "nvidia-persistenced", w.proc.files(0))
+    w.clock.sleep(60)
+    w.grant(maxImpact=LIMIT)
+    assert "release: Done" == live(w)[-1]
+    assert 1 == w.reboots
+
+
 def test_pod_that_came_before_the_reboot_keeps_the_node_up(world: Make) -> None:
     """Between the drain and the reboot somebody came past the cordon: the change is taken back, and nobody hurt."""
     w = learnt(world)

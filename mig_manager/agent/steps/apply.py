@@ -6,7 +6,7 @@ from mig_manager.agent import acts
 from mig_manager.agent.clients import must_go
 from mig_manager.agent.context import Context
 from mig_manager.agent.identity import cordon_of
-from mig_manager.agent.live import LiveHolders, pods_on, read_cards
+from mig_manager.agent.live import pods_on, read_cards
 from mig_manager.agent.means import means_for
 from mig_manager.agent.planning import plan_all
 from mig_manager.agent.results import CONTINUE, SOON_S, StepResult, Wait
@@ -30,16 +30,15 @@ def apply(ctx: Context) -> StepResult:
     """
     if ctx.order is None or not ctx.order.changes:
         return CONTINUE
-    holders = LiveHolders(ctx.ports, ctx.strategy, ctx.settings.clients, ctx.pods)
     hold = ctx.hold
     try:
         result = apply_plan(
             ctx.ports.gpus,
             ctx.order,
             ctx.ports.journal,
-            means_for(ctx, holders),
+            means_for(ctx),
             intent_id=str(hold.id if hold else 0),
-            last_look=lambda: last_look(ctx, holders),
+            last_look=lambda: last_look(ctx),
         )
     except RebootingError:
         return rebooting(ctx)
@@ -53,7 +52,7 @@ def apply(ctx: Context) -> StepResult:
     return CONTINUE if result.ok else Wait(result.reason, SOON_S, result.message)
 
 
-def last_look(ctx: Context, holders: LiveHolders) -> str:
+def last_look(ctx: Context) -> str:
     """Why the first destroy must not happen after all, as one CamelCase word; empty when it may.
 
     The pods read here are those with which holders are looked at from now on.
@@ -64,7 +63,7 @@ def last_look(ctx: Context, holders: LiveHolders) -> str:
     ctx.node = node
     if not cordon_of(node, ctx.ports.cluster.manager).unschedulable:
         return "Uncordoned"
-    holders.pods = ctx.pods = pods_on(ctx.ports, ctx.settings.node)
+    ctx.pods = pods_on(ctx.ports, ctx.settings.node)
     paused = ctx.pause
     if paused is None:
         return "ClientsResumed"

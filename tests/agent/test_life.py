@@ -575,6 +575,18 @@ def test_damaged_journal_promises_nothing(world: Make) -> None:
     assert shown == w.status["gpus"]
 
 
+def test_full_disk_keeps_no_node_closed(world: Make) -> None:
+    """Another layout is wanted and the grant is revoked while the host file cannot be written: the node is let go."""
+    w = granted(world)
+    w.pod("train", "nvidia.com/mig-2g.20gb", owner="Job")
+    advance(w, "drain")
+    w.path.with_name("journal.json.tmp").mkdir()
+    w.want(every("2g*3"))
+    w.revoke()
+    assert ["stand_down: GrantRevoked", "take_up: JournalError"] == w.settle(2)
+    w.assert_clean()
+
+
 def test_untracked_node_that_is_uncordoned_in_mid_flight(world: Make) -> None:
     """A person's cordon that goes on such a node is not replaced by one that nobody could lift: the node is let go."""
     w = granted(world, drain={"timeoutSeconds": 30, "onTimeout": "Abort"})

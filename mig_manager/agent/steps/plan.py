@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from mig_manager.agent.context import Context, Obstacle
 from mig_manager.agent.draining import obstacle
-from mig_manager.agent.inventory import take_stock
 from mig_manager.agent.planning import plan_all
 from mig_manager.agent.preflight import others_here
 from mig_manager.agent.results import CONTINUE, StepResult
@@ -19,10 +18,9 @@ def plan(ctx: Context) -> StepResult:
     else is in charge of the node: no slot is given to a node where nothing can be done. Under a hold the drain sees to
     the former, and ``stand_down`` to the latter.
 
-    The journal says which cards the wish is about. Nothing else is changed, so a crash leaves that, or nothing.
+    Nothing is changed, so a crash leaves nothing.
     """
     plan_all(ctx)
-    take_stock(ctx)
     if ctx.hold is None and ctx.draft.plan is not None and ctx.desired is not None:
         ctx.draft.obstacle = _in_charge(ctx, ctx.draft.plan) or obstacle(ctx, ctx.draft.plan, ctx.desired.drain)
     return CONTINUE

@@ -8,7 +8,7 @@ from mig_manager.agent import acts
 from mig_manager.agent.context import Context, Obstacle
 from mig_manager.agent.draining import obstacle
 from mig_manager.agent.exposure import missing, why_not
-from mig_manager.agent.inventory import gone
+from mig_manager.agent.inventory import gone, take_stock
 from mig_manager.agent.outcome import shortened
 from mig_manager.agent.planning import beyond, in_the_way
 from mig_manager.agent.preflight import others_elsewhere, others_here
@@ -31,10 +31,14 @@ def take_up(ctx: Context) -> StepResult:
     The write carries the resourceVersion of this pass's live read of the MIGNode, and where a slot is used the Lease
     was read after it, so a grant that is revoked, replaced or a former leader's cannot be taken up. A crash before the
     write leaves nothing, one after it a hold under which the next pass goes on.
+
+    Before that the journal says which cards the wish is about. A node that must be let go does not come here, so a
+    journal that cannot be written does not keep it closed.
     """
     blocked = _not_now(ctx)
     if blocked is not None:
         return blocked
+    take_stock(ctx)
     grant, work, hold = ctx.grant, ctx.work, ctx.hold
     if grant is None or work is None:
         return _idle(ctx)

@@ -56,12 +56,19 @@ class KubernetesCluster:
     @classmethod
     def from_kubeconfig(cls, manager: str, file: Path | None = None, context: str | None = None) -> KubernetesCluster:
         """The cluster of a kubeconfig: that file, or what kubectl would use; ForbiddenError when it has none."""
-        configuration = Configuration()
+        import yaml
+
+        configuration, doing = Configuration(), f"reading kubeconfig {file or '(default)'}"
         try:
             path = None if file is None else str(file)
             config.load_kube_config(config_file=path, context=context, client_configuration=configuration)
         except config.ConfigException as error:
-            raise ForbiddenError(f"reading kubeconfig {file or '(default)'}", str(error)) from error
+            raise ForbiddenError(doing, str(error)) from error
+        except OSError as error:
+            raise ForbiddenError(doing, str(error.strerror)) from error
+        except (AttributeError, KeyError, TypeError, ValueError, yaml.YAMLError) as error:
+            # The client library takes for granted that it is one.
+            raise ForbiddenError(doing, "this is not a kubeconfig") from error
         return cls(configuration, manager)
 
     @classmethod

@@ -223,6 +223,18 @@ def test_missing_kubeconfig_is_said(tmp_path: Path) -> None:
         KubernetesCluster.from_kubeconfig("test", tmp_path / "none")
 
 
+@pytest.mark.parametrize("content", [b"\x8c", b"a:\n\t- [", b"[]", b"5", b"current-context: c\ncontexts: 5"])
+def test_what_is_no_kubeconfig_is_said(tmp_path: Path, content: bytes) -> None:
+    """Any other file, or a directory, is an error in one line."""
+    (tmp_path / "config").write_bytes(content)
+    with pytest.raises(
+        errors.ForbiddenError, match=f"^reading kubeconfig {tmp_path}/config: this is not a kubeconfig$"
+    ):
+        KubernetesCluster.from_kubeconfig("test", tmp_path / "config")
+    with pytest.raises(errors.ForbiddenError, match=f"^reading kubeconfig {tmp_path}: Is a directory$"):
+        KubernetesCluster.from_kubeconfig("test", tmp_path)
+
+
 def test_a_pod_is_its_service_account(control_plane: Access, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a pod the client speaks as the ServiceAccount whose token is mounted, to the address in the environment."""
     config = yaml.safe_load(control_plane.kubeconfig_for_service_account("default", "default").read_text())

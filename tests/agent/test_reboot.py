@@ -22,9 +22,11 @@ from tests.agent.worlds import A100, H100, T4, KilledError, Process, World, ever
 LIMIT = "RebootNode"
 
 
-def passed_through(make: Make, *gpus: str, reboots: bool = True, max_impact: str = LIMIT) -> World:
+def passed_through(
+    make: Make, *gpus: str, reboots: bool = True, max_impact: str = LIMIT, stubborn_plugin: bool = False
+) -> World:
     """A virtual machine to which Ampere cards without MIG are passed through, granted a layout with MIG."""
-    w = make(*(gpus or (A100,)), mig=False)
+    w = make(*(gpus or (A100,)), mig=False, gated=not stubborn_plugin, plugin_tolerates=stubborn_plugin)
     with w.machine.change() as state:
         for card in state.cards:
             card.passthrough = True
@@ -199,6 +201,16 @@ def test_every_pod_leaves_before_a_reboot(world: Make) -> None:
     told = [e["message"] for e in w.admin.list(EVENT).items if e["involvedObject"]["kind"] == "Pod"]
     why = "the Node is rebooted, since the GPUs of Node n1 are repartitioned for profile p"
     assert [f"it will be evicted: {why}"] == told
+
+
+def test_client_that_is_only_restarted_does_not_keep_the_node_up(world: Make) -> None:
+    """Its pod has just been deleted and is still on its way when the node reboots; it need not be waited for."""
+    w = passed_through(world, stubborn_plugin=True)
+    ended = live(w)
+    assert "killed" in ended
+    assert "release: Done" == ended[-1]
+    assert 1 == w.reboots
+    w.assert_clean()
 
 
 def test_process_on_a_card_that_the_layout_does_not_concern_keeps_the_node_up(world: Make) -> None:

@@ -97,6 +97,7 @@ def test_leaving_pods_are_not_evicted_again() -> None:
     """A pod that is being deleted needs no consent any more, whoever owns it."""
     assert Evict(leaving=True) == classify(pod("Running", EMPTY_DIR, deletionTimestamp="t"), DEFAULT)
     assert Evict(leaving=True) == classify(pod(deletionTimestamp="t", ownerReferences=DAEMON), DEFAULT)
+    assert Skip() == classify(pod(deletionTimestamp="t", ownerReferences=DAEMON), WHOLE_NODE)
 
 
 def test_data_of_a_pod_whose_daemon_set_is_gone() -> None:

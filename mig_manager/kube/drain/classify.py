@@ -88,11 +88,13 @@ def classify(pod: Mapping[str, Any], policy: Policy, *, daemon_set_gone: bool = 
     if MIRROR in (metadata.get("annotations") or {}):
         text = f"{name} is a static pod of the kubelet and cannot be evicted; remove its manifest from the node"
         return Skip() if policy.whole_node else Refuse("MirrorPod", text)
+    of_daemon_set = _of_daemon_set(name, pod, policy, gone=daemon_set_gone)
     if "deletionTimestamp" in metadata:
-        return Evict(leaving=True)
+        # Where DaemonSets are passed over nobody waits for the next of these pods either.
+        return of_daemon_set if isinstance(of_daemon_set, Skip) else Evict(leaving=True)
     return (
         _protected(name, metadata, policy)
-        or _of_daemon_set(name, pod, policy, gone=daemon_set_gone)
+        or of_daemon_set
         or _waited_for(name, pod, policy)
         or _without_consent(name, pod, policy)
         or _coming_back(name, pod, policy)

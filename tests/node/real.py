@@ -105,6 +105,11 @@ class RealNode:
         for pid in found:
             os.kill(pid, signal.SIGKILL)
 
+    def read_in_container(self, path: str, *words: str) -> str:
+        """A file as the container has it in which such a process runs."""
+        (pid,) = self.processes(*words)
+        return Path(f"/proc/{pid}/root/{path}").read_text()
+
     def processes(self, *words: str) -> list[int]:
         """The processes of the node whose command lines have all these words in them."""
         return [pid for pid in self._all_processes() if set(words) <= _words(pid)]

@@ -107,8 +107,12 @@ class Access:
         if status != HTTP_CREATED:
             text = f"creating a token for ServiceAccount {namespace}/{name}: {status}: {answer.get('message')}"
             raise ControlPlaneError(text)
-        file = self.directory / f"{_unique(_file_name(f'{namespace}-{name}'))}.kubeconfig"
-        self._write_kubeconfig(file, {"token": answer["status"]["token"]})
+        return self.kubeconfig_with_token(f"{namespace}-{name}", answer["status"]["token"])
+
+    def kubeconfig_with_token(self, name: str, token: str) -> Path:
+        """A kubeconfig, called after ``name``, with a token from wherever."""
+        file = self.directory / f"{_unique(_file_name(name))}.kubeconfig"
+        self._write_kubeconfig(file, {"token": token})
         return file
 
     def _write_kubeconfig(self, path: Path, user: Mapping[str, str]) -> None:

@@ -27,6 +27,9 @@ KUBELET_ROOT = Path("/var/lib/kubelet")
 HARDWARE = Path("/var/lib/simulated-gpus")
 """Where pods of the node find the simulated cards."""
 
+REBOOT = signal.SIGRTMIN + 5
+"""What starts reboot.target (systemd(1), "Signals")."""
+
 _OVERLAID = ("/var", "/etc", "/opt")
 _SYSCTLS = {"kernel/panic": "10", "kernel/panic_on_oops": "1", "vm/overcommit_memory": "1", "vm/panic_on_oom": "0"}
 _RESTART_S = 0.5
@@ -233,8 +236,9 @@ state = "{self._directory / "run" / "containerd"}"
 
 
 def main(arguments: list[str]) -> None:
-    """Be the node until somebody ends it."""
+    """Be the node until somebody ends it, or asks it to reboot in systemd's way; then the power comes from outside."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(REBOOT, lambda *_: sys.exit())
     host = Host(HostConfig(**json.loads(Path(arguments[0]).read_text())))
     host.boot()
     host.run()

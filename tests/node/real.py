@@ -81,14 +81,18 @@ class RealNode:
             )
         self._connect(self._process.pid)
 
+    @property
+    def is_off(self) -> bool:
+        """Whether the node has ended by itself."""
+        return self._process is None or self._process.poll() is not None
+
     def lose_power(self) -> None:
         """End every process of the node at once."""
         assert self._process is not None, f"{self.name} was not started"
-        processes = set(self._all_processes())
-        self._process.kill()
+        # Not unshare itself, which waits: a pid namespace's first process is gone when all others are.
+        for first in _children(self._process.pid):
+            os.kill(first, signal.SIGKILL)
         self._process.wait()
-        while any(Path(f"/proc/{pid}").exists() for pid in processes):
-            time.sleep(0.02)
         while not cgroups.remove(self.name):
             time.sleep(0.02)
 
@@ -168,6 +172,14 @@ class RealNode:
                     continue
                 if any(f"/{self.name}" in line for line in groups.splitlines()):
                     yield int(entry.name)
+
+
+def _children(pid: int) -> list[int]:
+    """The children of a process, none of one that has ended."""
+    try:
+        return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
 
 
 def _words(pid: int) -> set[str]:

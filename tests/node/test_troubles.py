@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -94,6 +94,27 @@ def test_reboot(cluster: RealCluster, node: RealNode) -> None:
     cluster.finished(node, NARROW)
     cluster.pod("p", "mig-3g.40gb")
     cluster.running("p")
+
+
+@pytest.fixture
+def passed_through(cluster: RealCluster, node: RealNode) -> Iterator[RealNode]:
+    """The node with a card that no reset brings into another MIG mode, as in a virtual machine."""
+    cluster.config("off", profiles=MORE_PROFILES, disruption={"maxImpact": "RebootNode"})
+    cluster.until("a whole card", lambda: cluster.offered(node) == {"gpu": 1} and cluster.reason(node) == "Ready")
+    with node.machine.change() as machine:
+        machine.cards[0].passthrough = True
+    yield node
+    with node.machine.change() as machine:
+        machine.cards[0].passthrough = False
+
+
+def test_reboot_by_the_agent(cluster: RealCluster, passed_through: RealNode) -> None:
+    """Where nothing else helps and it is allowed, the shipped command reboots the node out of the agent's container."""
+    node = passed_through
+    cluster.edit(profile="narrow")
+    cluster.until("the node to go down", lambda: node.is_off)
+    node.reboot()
+    cluster.finished(node, NARROW)
 
 
 def test_agent_upgraded(cluster: RealCluster, node: RealNode) -> None:

@@ -35,6 +35,7 @@ def write_overlay(directory: Path) -> Path:
         "apiVersion": "kustomize.config.k8s.io/v1beta1",
         "kind": "Kustomization",
         "resources": [os.path.relpath(DEPLOY / VARIANT, directory)],
+        "components": [os.path.relpath(DEPLOY / "components" / "reboot", directory)],
         "patches": [{"patch": json.dumps(patch)} for patch in patches],
     }
     # JSON is YAML.

@@ -14,8 +14,9 @@ from mig_manager.planner.plan import Impact, Plan
 
 FIRST_RETRY_S = 30.0
 LONGEST_RETRY_S = 1800.0
+"""After attempts that left the node without its slices: nobody is there to be hurt by the next."""
 LONGEST_REST_S = 6 * 3600.0
-"""After attempts that kept the node closed for long and may have evicted somebody each time."""
+"""After attempts that left it as it was: each closes it for a while, and may evict whoever has come back."""
 
 CLIENTS_S = 300.0
 """What is left to GPU clients to go, once the pods have gone. They are few, and used to it."""
@@ -39,15 +40,15 @@ def end_of(ctx: Context) -> Verdict | None:
 
 
 def released(hold: GrantStatus, verdict: Verdict, now: datetime) -> GrantStatus:
-    """The hold's last word. Every attempt that came to nothing doubles the distance to the next, up to half an hour.
+    """The hold's last word. Every attempt that came to nothing doubles the distance to the next, up to six hours.
 
-    After a drain that took its whole time for nothing it begins with that time, and ends at six hours: a node that
-    nobody can empty must neither be closed most of the time nor become a machine that evicts whoever comes back.
+    A node that can be neither emptied nor cut must neither be closed most of the time nor become a machine that evicts
+    whoever comes back. After a drain that took its whole time for nothing the distance begins with that time; where no
+    slices are left it ends at half an hour.
     """
     attempts = hold.attempts + 1 if verdict.retry else hold.attempts
-    first, longest = FIRST_RETRY_S, LONGEST_RETRY_S
-    if verdict.rest_s:
-        first, longest = max(first, verdict.rest_s), max(LONGEST_REST_S, verdict.rest_s)
+    first = max(FIRST_RETRY_S, verdict.rest_s)
+    longest = max(LONGEST_RETRY_S if verdict.result == "Failed" else LONGEST_REST_S, verdict.rest_s)
     wait = min(longest, first * 2 ** min(attempts - 1, 10)) if verdict.retry else 0.0
     return GrantStatus(
         id=hold.id,

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from mig_manager.agent.context import Verdict
+from mig_manager.agent.outcome import LONGEST_REST_S, LONGEST_RETRY_S, released
+from mig_manager.api.mignode_status import GrantResult, GrantStatus
 from mig_manager.kube.kinds import EVENT, MIG_NODE
 from mig_manager.sim.model.codes import NvmlCode
 from tests.agent.moments import killed_at, ready_message
 from tests.agent.test_life import CREATE, TARGET, Make, granted
-from tests.agent.worlds import World, every
+from tests.agent.worlds import START, World, every
 
 
 def failed(make: Make) -> World:
@@ -18,6 +21,18 @@ def failed(make: Make) -> World:
     w.settle(2)
     assert ("Released", "Failed") == (w.grant_status["state"], w.grant_status["result"])
     return w
+
+
+@pytest.mark.parametrize(
+    ("result", "longest_s"),
+    [("Aborted", LONGEST_REST_S), ("RolledBack", LONGEST_REST_S), ("Failed", LONGEST_RETRY_S)],
+)
+def test_attempts_in_vain_become_rare(result: GrantResult, longest_s: float) -> None:
+    """Whoever has come back is evicted by the next attempt, so these get rare; without slices nobody is."""
+    hold = GrantStatus(id=1, state="Held", since=START, attempts=30)
+    after = released(hold, Verdict(result, "ApplyFailed", "no"), START)
+    assert after.not_before is not None
+    assert longest_s == (after.not_before - START).total_seconds()
 
 
 def test_attempt_that_is_given_up_after_a_failure_leaves_the_node_unavailable(world: Make) -> None:

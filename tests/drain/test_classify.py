@@ -30,6 +30,7 @@ EVICT_JOBS = Policy(Drain(jobs="Evict"))
 PROTECTING = Policy(Drain(protected=LabelSelector((("tier", "gold"),))))
 SAFE_TO_EVICT, DO_NOT_DISRUPT = "cluster-autoscaler.kubernetes.io/safe-to-evict", "karpenter.sh/do-not-disrupt"
 REPLICA, DAEMON, JOB = owned_by("ReplicaSet"), owned_by("DaemonSet"), owned_by("Job", "batch/v1")
+NO_DATA = {"volumes": [{"name": "config", "configMap": {}}]}
 EMPTY_DIR = {"volumes": [{"name": "config", "configMap": {}}, {"name": "shm", "emptyDir": {"medium": "Memory"}}]}
 
 
@@ -65,6 +66,7 @@ def test_finished_pods_are_skipped(phase: str, policy: Policy) -> None:
         (FORCE, pod(), "Evict"),
         (DEFAULT, pod("Pending"), "Refuse: BarePod"),
         (DEFAULT, pod("Running", EMPTY_DIR, ownerReferences=REPLICA), "Refuse: PodWithLocalData"),
+        (DEFAULT, pod("Running", NO_DATA, ownerReferences=REPLICA), "Evict"),
         (FORCE, pod("Running", EMPTY_DIR, ownerReferences=REPLICA), "Refuse: PodWithLocalData"),
         (Policy(Drain(delete_empty_dir_data=True)), pod("Running", EMPTY_DIR, ownerReferences=REPLICA), "Evict"),
         (Policy(Drain(delete_empty_dir_data=True)), pod("Running", EMPTY_DIR), "Refuse: BarePod"),
@@ -141,6 +143,7 @@ def test_when_daemon_sets_are_looked_up(policy: Policy, owners: list[dict[str, o
         (pod(), "set spec.disruption.drain.force"),
         (pod("Running", EMPTY_DIR, ownerReferences=REPLICA), "set spec.disruption.drain.deleteEmptyDirData"),
         (pod(ownerReferences=JOB), "belongs to Job owner and is waited for (spec.disruption.drain.jobs: Evict"),
+        (pod(ownerReferences=JOB, annotations={DO_NOT_DISRUPT: "true"}), "belongs to Job owner and is waited for"),
         (pod(annotations={DO_NOT_DISRUPT: "true"}), f"is annotated {DO_NOT_DISRUPT}=true and is waited for"),
     ],
 )
@@ -172,6 +175,7 @@ TOLERATES = {"key": CORDON_TAINT, "operator": "Exists", "effect": "NoSchedule"}
     [
         (TOLERATES, BEFORE, "Refuse: ToleratesCordon"),
         ({"operator": "Exists"}, BEFORE, "Refuse: ToleratesCordon"),
+        ({"key": "", "operator": "Exists"}, BEFORE, "Refuse: ToleratesCordon"),
         ({"key": CORDON_TAINT, "value": "", "effect": ""}, BEFORE, "Refuse: ToleratesCordon"),
         ({"operator": "Exists", "effect": "NoExecute"}, BEFORE, "Evict"),
         ({"key": "nvidia.com/gpu", "operator": "Exists"}, BEFORE, "Evict"),
@@ -190,3 +194,15 @@ def test_pod_that_comes_back_to_the_cordoned_node(
     """One that came in spite of the cordon would be evicted again and again; the scheduler may lag a little behind."""
     found = pod("Running", {"tolerations": [toleration]}, ownerReferences=REPLICA)
     assert expected == reason(classify(found, Policy(cordoned_at=cordoned_at)))
+
+
+@pytest.mark.parametrize(
+    ("toleration", "words"),
+    [(TOLERATES, f"remove its toleration of {CORDON_TAINT}"), ({}, "take nodeName out of its template")],
+)
+def test_messages_about_pods_that_come_back(toleration: dict[str, str], words: str) -> None:
+    """Which pod it is, and what keeps it off a cordoned node."""
+    found = pod("Running", {"tolerations": [toleration]}, ownerReferences=REPLICA)
+    verdict = classify(found, Policy(cordoned_at=LONG_BEFORE))
+    assert isinstance(verdict, Refuse)
+    assert verdict.message.startswith(f"ns/p came to the cordoned node and would come again; {words}")

@@ -117,7 +117,7 @@ def asks_daemon_set(pod: Mapping[str, Any], policy: Policy) -> bool:
     controller = controller_of(pod)
     if controller is None or controller["kind"] != "DaemonSet":
         return False
-    return str(controller.get("apiVersion", "")).startswith("apps/") and (policy.terms.force or policy.whole_node)
+    return str(controller["apiVersion"]).startswith("apps/") and (policy.terms.force or policy.whole_node)
 
 
 def _protected(name: str, metadata: Mapping[str, Any], policy: Policy) -> Verdict | None:
@@ -156,7 +156,7 @@ def _waited_for(name: str, pod: Mapping[str, Any], policy: Policy) -> Verdict | 
 def _without_consent(name: str, pod: Mapping[str, Any], policy: Policy) -> Verdict | None:
     """What is lost with the pod: its data, or the pod itself."""
     terms = policy.terms
-    volumes = pod.get("spec", {}).get("volumes") or ()
+    volumes = pod["spec"].get("volumes") or ()
     if not terms.delete_empty_dir_data and any("emptyDir" in volume for volume in volumes):
         text = f"{name} would lose the data of its emptyDir volumes; set {DRAIN}.deleteEmptyDirData, or delete it"
         return Refuse("PodWithLocalData", text)
@@ -188,6 +188,6 @@ def _coming_back(name: str, pod: Mapping[str, Any], policy: Policy) -> Verdict |
 def _tolerates_cordon(pod: Mapping[str, Any]) -> bool:
     return any(
         t.get("key") in (None, "", CORDON_TAINT) and t.get("effect") in (None, "", "NoSchedule")
-        for t in pod.get("spec", {}).get("tolerations") or ()
+        for t in pod["spec"].get("tolerations") or ()
         if t.get("operator") == "Exists" or t.get("key") == CORDON_TAINT
     )

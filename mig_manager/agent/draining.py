@@ -16,10 +16,11 @@ def policy_for(ctx: Context, terms: Drain) -> Policy:
     """Who may be made to leave on these terms.
 
     Before there is a hold the node is not closed for us. Under one it is since our cordon; behind somebody else's it is
-    known to be since the hold.
+    known to be since the hold. Whom the present wish protects is safe before there is a grant that says so.
     """
     since = cordoned_since(ctx.node) if ctx.cordon.ours else None
-    return Policy(terms, cordoned_at=since or ctx.hold.since if ctx.hold else None)
+    spared = ctx.desired.drain.protected if ctx.desired else None
+    return Policy(terms, cordoned_at=since or ctx.hold.since if ctx.hold else None, spared=spared)
 
 
 def obstacle(ctx: Context, plan: Plan, terms: Drain) -> Obstacle | None:

@@ -169,6 +169,20 @@ def test_pod_that_comes_later_and_cannot_be_moved(world: Make) -> None:
     assert "take_up: DaemonSetPod" == w.settle(1)[-1]
 
 
+def test_pod_that_is_protected_in_mid_flight(world: Make) -> None:
+    """From the moment of the wish on it is safe, although the grant has other terms still; and so is everybody else."""
+    w = planned(world)
+    w.pod("goes", GOING, labels=GUARDED)
+    w.budget(GUARDED)
+    w.grant()
+    advance(w, "drain")
+    w.want(TARGET, drain={"protectedPods": {"matchLabels": GUARDED}})
+    w.admin.delete(POD_DISRUPTION_BUDGET, "pdb", "default")
+    assert "drain: ProtectedPod" == w.settle(1)[-1]
+    assert [] == w.deleted
+    w.assert_clean()
+
+
 def test_pod_that_comes_back_to_the_cordoned_node(world: Make) -> None:
     """One that tolerates the cordon is evicted once; when it is back the work ends, and is no eviction machine."""
     w = planned(world)

@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from mig_manager.api.migconfig import Drain
+from mig_manager.api.selector import LabelSelector
 
 MIRROR = "kubernetes.io/config.mirror"
 """The annotation of the API's image of a static pod: ``v1.MirrorPodAnnotationKey``."""
@@ -37,12 +38,13 @@ class Policy:
 
     ``whole_node`` says that the whole node goes down with its pods: then those of DaemonSets and static pods, which go
     and come with it, are passed over, as ``kubectl drain --ignore-daemonsets`` does. ``cordoned_at`` is since when the
-    node is closed.
+    node is closed. ``spared`` are protected as well: somebody has just said so, and the terms do not know it yet.
     """
 
     terms: Drain = field(default_factory=Drain)
     whole_node: bool = False
     cordoned_at: datetime | None = None
+    spared: LabelSelector | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +123,8 @@ def asks_daemon_set(pod: Mapping[str, Any], policy: Policy) -> bool:
 
 
 def _protected(name: str, metadata: Mapping[str, Any], policy: Policy) -> Verdict | None:
-    selector = policy.terms.protected
-    if selector is None or not selector.matches(metadata.get("labels") or {}):
+    labels = metadata.get("labels") or {}
+    if not any(who is not None and who.matches(labels) for who in (policy.terms.protected, policy.spared)):
         return None
     return Refuse("ProtectedPod", f"{name} is among {DRAIN}.protectedPods; delete it when it may go")
 

@@ -83,10 +83,13 @@ def state_of(ctx: Context, ending: Ending) -> str:
     reason = getattr(ending.result, "reason", "")
     if reason in NOT_EXPOSED + NOT_THERE:
         return "degraded"
-    grant = ctx.draft.grant or ctx.status.grant
+    planned, grant = ctx.draft.plan, ctx.draft.grant or ctx.status.grant
+    if ctx.draft.obstacle is not None or (planned is not None and planned.reason is not None):
+        return "blocked"
     if grant is not None and grant.result in ("Failed", "RolledBack"):
         return "failed"
-    return "blocked" if isinstance(ending.result, Refuse) or ctx.draft.obstacle is not None else "pending"
+    given_up = grant is not None and grant.result == "Aborted" and grant.not_before is not None
+    return "blocked" if isinstance(ending.result, Refuse) or given_up else "pending"
 
 
 def look_of(ctx: Context) -> Look:

@@ -61,9 +61,8 @@ def announce_evictions(ctx: Context, pods: Sequence[Mapping[str, Any]]) -> None:
     why = f" for profile {grant.layout.name}" if grant is not None and grant.layout.name else ""
     cause = f"the GPUs of Node {node} are repartitioned{why}"
     reboots = ctx.work is not None and ctx.work.impact is Impact.REBOOT_NODE
-    text = (
-        f"it will be evicted: {'the Node is rebooted' if reboots else 'it uses a GPU slice that goes'}, since {cause}"
-    )
+    fate = "the Node is rebooted" if reboots else "it uses a GPU slice that goes"
+    text = f"it is to be evicted as soon as budgets allow: {fate}, since {cause}"
     for pod in pods:
         if pod["metadata"]["uid"] not in ctx.memory.announced:
             # Items of a list come without their kind.

@@ -44,7 +44,8 @@ def no_reboot(ctx: Context, plan: Plan) -> LayoutError | None:
         by_hand = " && ".join(
             f"nvidia-smi -i {p.card.uuid} -mig {int(p.target.mig)}" for p in _changing(plan) if p.target is not None
         )
-        hint = f"give the agents a --reboot-command and allow maxImpact: RebootNode, or by hand: {by_hand} && reboot"
+        allow = "give the agents a --reboot-command and allow maxImpact: RebootNode"
+        hint = f"{allow}; or drain the node, then {by_hand} && reboot"
         return LayoutError("RebootRequired", why_reboot(ctx, plan), hint)
     return None
 

@@ -54,7 +54,11 @@ def _judge(view: View, config: MIGConfig, now: datetime) -> tuple[Group, str, st
         if record.told and record.released and record.observed_generation < record.generation:
             # It does not answer because it cannot, and says why.
             return "blocked", record.reason, record.message
-        text = "no agent runs there" if view.agent != NOT_RESPONDING else "its agent does not answer"
+        text = (
+            "no agent runs there; look at the DaemonSet agent and the node's labels"
+            if view.agent != NOT_RESPONDING
+            else "its agent does not answer"
+        )
         return "blocked", view.agent, text
     if record.holds_slot or not record.released:
         return "updating", "Updating", record.message

@@ -15,7 +15,7 @@ from mig_manager.kube.errors import ForbiddenError
 from mig_manager.kube.kinds import EVENT, LEASE, MIG_NODE, NODE, POD, Kind
 from mig_manager.sim.model.codes import NvmlCode
 from mig_manager.sim.node.plugin_devices import Strategy
-from tests.agent.moments import killed_at
+from tests.agent.moments import killed_at, said
 from tests.agent.worlds import (
     A30,
     A100,
@@ -561,6 +561,31 @@ def test_what_the_agent_may_not_do_is_reported(world: Make) -> None:
     assert "delete Pod" in process.names
     assert Refuse("Forbidden", "delete Pod: not in this namespace") == ending.result
     assert ("False", "Forbidden") == w.ready
+
+
+class NoDeletions(Process):
+    """An agent that may not delete pods in the namespace of the GPU clients."""
+
+    def request(self, doing: str, *, answered: bool) -> None:
+        """Refuse it."""
+        super().request(doing, answered=answered)
+        if doing == "delete Pod":
+            raise ForbiddenError(doing, "not in this namespace")
+
+
+@pytest.mark.parametrize(("tolerates", "step"), [(False, "pause_clients"), (True, "begin")])
+def test_client_that_may_not_be_deleted_keeps_no_node_closed(world: Make, tolerates: bool, step: str) -> None:
+    """Without the right to delete a client's pods the node is open again at once, and the message names the Role."""
+    w = world(A100, cut=CUT, gated=False, plugin_tolerates=tolerates)
+    w.want(TARGET)
+    w.run_pass()
+    w.grant()
+    before = w.shape()
+    assert f"{step}: ClientForbidden" in [said(w.run_pass(NoDeletions())) for _ in range(3)]
+    assert ("Released", "Aborted", "ClientForbidden") == tuple(w.grant_status[k] for k in ("state", "result", "reason"))
+    assert "deploy/components/device-plugin/clients.yaml" in w.grant_status["message"]
+    assert before == w.shape()
+    w.assert_clean()
 
 
 def test_damaged_journal_promises_nothing(world: Make) -> None:

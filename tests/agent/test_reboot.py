@@ -200,7 +200,7 @@ def test_every_pod_leaves_before_a_reboot(world: Make) -> None:
     assert (["default/plain"], 1) == (w.deleted, w.reboots)
     told = [e["message"] for e in w.admin.list(EVENT).items if e["involvedObject"]["kind"] == "Pod"]
     why = "the Node is rebooted, since the GPUs of Node n1 are repartitioned for profile p"
-    assert [f"it will be evicted: {why}"] == told
+    assert [f"it is to be evicted as soon as budgets allow: {why}"] == told
 
 
 def test_client_that_is_only_restarted_does_not_keep_the_node_up(world: Make) -> None:

@@ -557,7 +557,8 @@ def test_a_node_without_agent(world: World) -> None:
     assert ("False", "Pending") == world.condition()[:2]
     world.clock.seconds += 61
     controller.run()
-    text = "n1 (NoAgent: no agent runs there), n2 (AgentNotResponding: its agent does not answer)"
+    why = "no agent runs there; look at the DaemonSet agent and the node's labels"
+    text = f"n1 (NoAgent: {why}), n2 (AgentNotResponding: its agent does not answer)"
     assert ("True", "SeveralReasons", text) == world.condition("Degraded")
     world.add_agent_pod("n1")
     controller.run()

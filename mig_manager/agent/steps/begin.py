@@ -7,16 +7,17 @@ from mig_manager.agent.context import Context
 from mig_manager.agent.planning import impact_of, in_the_way, plan_for
 from mig_manager.agent.results import AT_ONCE_S, CONTINUE, StepResult, Wait
 from mig_manager.agent.steps.observe import use_mignode
-from mig_manager.kube.errors import NotFoundError
+from mig_manager.agent.steps.stand_down import client_forbidden
+from mig_manager.kube.errors import ForbiddenError, NotFoundError
 from mig_manager.kube.kinds import MIG_NODE
 from mig_manager.planner.plan import Impact
 
 
-def begin(ctx: Context) -> StepResult:
+def begin(ctx: Context) -> StepResult:  # noqa: PLR0911 - a list of reasons
     """The MIGNode was read live once more: the same object, the same id, not revoked.
 
     The plan of *that* read's layout is feasible, allowed, and in nobody's way. Clients that cannot be kept away have
-    just been deleted.
+    just been deleted; where the agent may not do that, the work ends here.
 
     A crash leaves cordon and pause under the hold.
     """
@@ -36,6 +37,9 @@ def begin(ctx: Context) -> StepResult:
         return Wait("PlanChanged", AT_ONCE_S, "the plan is not what it was")
     if in_the_way(order, ctx.holding.holders):
         return Wait("InUse", AT_ONCE_S, "somebody uses what was free")
-    acts.restart_clients(ctx)
+    try:
+        acts.restart_clients(ctx)
+    except ForbiddenError as error:
+        return client_forbidden(ctx, error)
     ctx.order = order
     return CONTINUE

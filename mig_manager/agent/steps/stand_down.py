@@ -7,6 +7,7 @@ from mig_manager.agent.context import Context, Verdict
 from mig_manager.agent.exposure import wanted_labels
 from mig_manager.agent.outcome import end_of, released
 from mig_manager.agent.results import CONTINUE, SOON_S, StepResult, Wait
+from mig_manager.kube.errors import ForbiddenError
 
 
 def stand_down(ctx: Context) -> StepResult:
@@ -34,3 +35,9 @@ def stand_down_with(ctx: Context, verdict: Verdict) -> StepResult:
     if hold is not None:
         ctx.draft.grant = released(hold, verdict, ctx.now)
     return Wait(verdict.reason or "Released", SOON_S, verdict.message)
+
+
+def client_forbidden(ctx: Context, error: ForbiddenError) -> StepResult:
+    """Give up: a right that the agent has not got does not come while the node is closed and its clients are away."""
+    hint = "allow it by a Role as in deploy/components/device-plugin/clients.yaml"
+    return stand_down_with(ctx, Verdict("Aborted", "ClientForbidden", f"{error}; {hint}"))

@@ -123,7 +123,9 @@ def _claim(ctx: Context, grant: Grant) -> StepResult:
 def _nothing_left(status: GrantStatus | None) -> StepResult:
     """The grant was used up: only a new one helps."""
     if status is not None and status.result not in (None, "Applied"):
-        return Wait(status.reason or "Waiting", IDLE_RETRY_S * 20, status.message)
+        again = status.not_before
+        when = f"; tried again after {again:%H:%M:%S} UTC, or when layout or drain change" if again is not None else ""
+        return Wait(status.reason or "Waiting", IDLE_RETRY_S * 20, f"{status.message}{when}")
     return Wait("WaitingForGrant", IDLE_RETRY_S * 20, "the cards changed after the grant was carried out")
 
 

@@ -126,7 +126,7 @@ def _protected(name: str, metadata: Mapping[str, Any], policy: Policy) -> Verdic
     labels = metadata.get("labels") or {}
     if not any(who is not None and who.matches(labels) for who in (policy.terms.protected, policy.spared)):
         return None
-    return Refuse("ProtectedPod", f"{name} is among {DRAIN}.protectedPods; delete it when it may go")
+    return Refuse("ProtectedPod", f"{name} is among {DRAIN}.protectedPods; move it off the node when it may go")
 
 
 def _of_daemon_set(name: str, pod: Mapping[str, Any], policy: Policy, *, gone: bool) -> Verdict | None:
@@ -160,7 +160,9 @@ def _without_consent(name: str, pod: Mapping[str, Any], policy: Policy) -> Verdi
     terms = policy.terms
     volumes = pod["spec"].get("volumes") or ()
     if not terms.delete_empty_dir_data and any("emptyDir" in volume for volume in volumes):
-        text = f"{name} would lose the data of its emptyDir volumes; set {DRAIN}.deleteEmptyDirData, or delete it"
+        text = (
+            f"{name} would lose the data of emptyDir volumes; set {DRAIN}.deleteEmptyDirData, or move it off the node"
+        )
         return Refuse("PodWithLocalData", text)
     if not terms.force and controller_of(pod) is None:
         text = f"{name} has no controller that would create it again; set {DRAIN}.force, or delete it"

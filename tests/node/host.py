@@ -15,11 +15,13 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from mig_manager.sim.model.machine import Machine
 from tests.node import cgroups
 from tests.node.room import ROOM, run
 
@@ -27,12 +29,15 @@ KUBELET_ROOT = Path("/var/lib/kubelet")
 HARDWARE = Path("/var/lib/simulated-gpus")
 """Where pods of the node find the simulated cards."""
 
+MACHINE = HARDWARE / "machine.sim"
+
 REBOOT = signal.SIGRTMIN + 5
 """What starts reboot.target (systemd(1), "Signals")."""
 
 _OVERLAID = ("/var", "/etc", "/opt")
 _SYSCTLS = {"kernel/panic": "10", "kernel/panic_on_oops": "1", "vm/overcommit_memory": "1", "vm/panic_on_oom": "0"}
 _RESTART_S = 0.5
+_DRIVER_POLL_S = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +88,7 @@ class Host:
 
     def run(self) -> None:
         """Start the programs, and again whatever of them ends."""
+        threading.Thread(target=self._drive, name="driver", daemon=True).start()
         self._start("containerd")
         self._import_images()
         self._start("kubelet")
@@ -92,6 +98,18 @@ class Host:
             if name:
                 time.sleep(_RESTART_S)
                 self._start(name)
+
+    def _drive(self) -> None:
+        """Do what the driver does when a process ends, however it ends: it uses no card any more."""
+        machine = Machine.open(MACHINE)
+        while True:
+            time.sleep(_DRIVER_POLL_S)
+            clients = {client.pid for card in machine.read().cards for client in card.clients}
+            dead = {pid for pid in clients if not Path(f"/proc/{pid}").exists()}
+            if dead:
+                with machine.change() as state:
+                    for card in state.cards:
+                        card.clients = [client for client in card.clients if client.pid not in dead]
 
     def _mount_file_systems(self) -> None:
         run("mount", "-t", "sysfs", "sysfs", "/sys")

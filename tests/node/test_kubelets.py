@@ -244,10 +244,12 @@ def test_restart(kubelet: Kubelet) -> None:
     kubelet.pod("p", "mig-1g.10gb")
     kubelet.until_phase("p", "Running")
     before, devices, plugin = kubelet.sockets(), kubelet.held("p"), kubelet.plugin_pods()
-    assert {"kubelet.sock", "nvidia-mig-1g.10gb.sock"} == before.keys()
+    sockets = {"kubelet.sock", "nvidia-mig-1g.10gb.sock"}
+    # There may be one more, of a plugin that was killed.
+    assert sockets <= before.keys()
 
     kubelet.restart()
-    kubelet.until("new sockets", lambda: kubelet.sockets().keys() == before.keys() and kubelet.sockets() != before)
+    kubelet.until("these sockets alone", lambda: kubelet.sockets().keys() == sockets)
     kubelet.until("every socket to be new", lambda: not kubelet.sockets().items() & before.items())
     kubelet.until("the devices", lambda: len(kubelet.offered()) == 2)
     kubelet.until("the pod to be listed", lambda: kubelet.held("p") == devices)

@@ -15,12 +15,11 @@ from mig_manager.kube.port import Object
 from mig_manager.sim.node.clients import device_plugin_daemon_set
 from mig_manager.sim.node.plugin_devices import Strategy
 from tests.deploy.manifests import DEPLOY
-from tests.node.host import HARDWARE, KUBELET_ROOT
+from tests.node.host import HARDWARE, KUBELET_ROOT, MACHINE
 from tests.node.images import PRODUCT_IMAGE, mounted
 from tests.node.pods.hold import HOST_PROC
 
 PRODUCT = "mig-manager"
-MACHINE = HARDWARE / "machine.sim"
 VARIANT = "gpu-operator"
 
 

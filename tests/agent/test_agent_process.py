@@ -31,6 +31,7 @@ from tests.agent.worlds import every
 DEADLINE_S = 60.0
 LEADER = "controller-of-the-test"
 TARGET = every("1g*3", "3g")
+BARE_PODS_MAY_GO = {"force": True}
 
 
 def until(what: str, true: Callable[[], bool]) -> None:
@@ -112,11 +113,12 @@ class Place:
             "profile": "p",
             "layout": layout_to_dict(layout),
             "hash": layout_hash(layout),
+            "drain": BARE_PODS_MAY_GO,
         }
         spec: dict[str, Any] = {"schema": 1, "nodeUID": self.node["metadata"]["uid"], "desired": desired}
         if grant:
             terms = {"id": grant, "by": LEADER, "slot": True, "hash": desired["hash"], "profile": "p"}
-            spec["grant"] = {**terms, "layout": desired["layout"]}
+            spec["grant"] = {**terms, "layout": desired["layout"], "drain": BARE_PODS_MAY_GO}
         try:
             self.cluster.get(MIG_NODE, self.name)
         except ClusterError:

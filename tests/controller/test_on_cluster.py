@@ -8,6 +8,7 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,9 @@ from mig_manager.kube.kinds import EVENT, LEASE, MIG_CONFIG, MIG_NODE, NODE
 from mig_manager.kube.port import PatchType
 from mig_manager.sim.controlplane.access import Access, wait_until
 from mig_manager.sim.controlplane.kubectl import find_kubectl
+from mig_manager.sim.controlplane.programs import Programs
+from mig_manager.sim.controlplane.runner import ControlPlane
+from tests.conftest import CRDS
 from tests.controller.builders import A, B, config_object, node_object, ready_status, wish
 from tests.controller.world import NAMESPACE, Agent
 
@@ -104,7 +108,8 @@ class Fleet:
             if process.poll() is None:
                 process.kill()
                 process.wait()
-        self.admin.patch(LEASE, LEASE_NAME, {"spec": {"holderIdentity": None}}, NAMESPACE)
+        with suppress(NotFoundError):  # no controller was started
+            self.admin.patch(LEASE, LEASE_NAME, {"spec": {"holderIdentity": None}}, NAMESPACE)
         for kind in (MIG_CONFIG, MIG_NODE, NODE):
             for item in self.admin.list(kind).items:
                 if item["metadata"]["name"].startswith(self.pool):
@@ -112,9 +117,16 @@ class Fleet:
         self.admin.close()
 
 
+@pytest.fixture(scope="module")
+def own_plane(programs: Programs) -> Iterator[Access]:
+    """A control plane of their own: these controllers look after every MIGNode of a cluster."""
+    with ControlPlane(programs, CRDS) as plane:
+        yield plane.access
+
+
 @pytest.fixture
-def fleet(control_plane: Access, tmp_path: Path) -> Iterator[Fleet]:
-    made = Fleet(control_plane, tmp_path)
+def fleet(own_plane: Access, tmp_path: Path) -> Iterator[Fleet]:
+    made = Fleet(own_plane, tmp_path)
     yield made
     made.stop()
 

@@ -82,7 +82,7 @@ def protected(w: World) -> None:
         (protected, "ProtectedPod"),
     ],
 )
-def test_pod_that_cannot_be_moved_keeps_the_node_as_it_is(world: Make, begin: Any, reason: str) -> None:  # noqa: ANN401
+def test_pod_that_cannot_be_moved_keeps_the_node_as_it_is(world: Make, begin: Any, reason: str) -> None:  # noqa: ANN401 - whatever sets the scene
     """The plan says who it is before anything is granted; a grant is not taken up, and nobody is evicted."""
     w = planned(world, protectedPods={"matchLabels": {"tier": "gold"}})
     w.pod("evictable", "nvidia.com/mig-1g.10gb")
@@ -108,7 +108,7 @@ def test_pod_that_cannot_be_moved_keeps_the_node_as_it_is(world: Make, begin: An
 
 
 @pytest.mark.parametrize(("begin", "consent"), [(bare, {"force": True}), (with_data, {"deleteEmptyDirData": True})])
-def test_consent(world: Make, begin: Any, consent: Terms) -> None:  # noqa: ANN401
+def test_consent(world: Make, begin: Any, consent: Terms) -> None:  # noqa: ANN401 - whatever sets the scene
     """With the consents of kubectl drain such a pod is evicted like any other."""
     w = planned(world, **consent)
     begin(w)

@@ -73,7 +73,8 @@ class Judge:
 
     def before(self, call: Call) -> None:
         """A request of the agent is about to be carried out."""
-        self._before = copy.deepcopy(self._find(NODE, None, self.node))
+        if call.kind == NODE:
+            self._before = copy.deepcopy(self._find(NODE, None, self.node))
         if call.kind == POD:
             self._healthy = {key: len(self._healthy_pods(budget)) for key, budget in self._budgets()}
 

@@ -421,7 +421,7 @@ class World:
 
     def has_mignode(self) -> bool:
         """Whether the MIGNode is there."""
-        return any(m["metadata"]["name"] == NODE_NAME for m in self.admin.list(MIG_NODE).items)
+        return self.store.find((MIG_NODE, None, NODE_NAME)) is not None
 
     def grant(self, *, slot: bool = True, **terms: object) -> int:
         """Grant what is desired, under the next id."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -21,6 +20,7 @@ from mig_manager.kube.errors import (
 )
 from mig_manager.kube.kinds import KINDS, MIG_CONFIG, POD, POD_DISRUPTION_BUDGET, Kind
 from mig_manager.kube.memory import budgets, patches, selectors
+from mig_manager.kube.memory.copying import copied
 from mig_manager.kube.memory.store import WITH_STATUS, Key, Store
 from mig_manager.kube.port import Listing, Object, PatchType
 
@@ -75,7 +75,7 @@ class MemoryCluster:
         kind.check_scope(namespace)
         return self._do(
             Call("get", kind, name, namespace),
-            lambda: copy.deepcopy(self._existing((kind, namespace, name), "reading")),
+            lambda: copied(self._existing((kind, namespace, name), "reading")),
         )
 
     def list(self, kind: Kind, namespace: str | None = None, *, labels: str = "", fields: str = "") -> Listing:
@@ -85,7 +85,7 @@ class MemoryCluster:
             if kind not in self.store.served:
                 raise NotFoundError(f"listing {kind.plural}", "the server could not find the requested resource")
             found = [
-                copy.deepcopy(body)
+                copied(body)
                 for _, body in self.store.of_kind(kind, namespace)
                 if selectors.labels_match(labels, body["metadata"].get("labels") or {})
                 and selectors.fields_match(fields, body)
@@ -111,8 +111,8 @@ class MemoryCluster:
             if self.store.find(key) is not None:
                 text = f'{kind.plural} "{name}" already exists'
                 raise AlreadyExistsError(f"creating {kind.describe(name, namespace)}", text)
-            asked = _validated(f"creating {kind.describe(name, namespace)}", kind, copy.deepcopy(dict(body)))
-            return copy.deepcopy(self.store.insert(key, asked, self._manager))
+            asked = _validated(f"creating {kind.describe(name, namespace)}", kind, copied(dict(body)))
+            return copied(self.store.insert(key, asked, self._manager))
 
         return self._do(Call("create", kind, name, namespace, body), write)
 
@@ -142,7 +142,7 @@ class MemoryCluster:
                     )
             key = (kind, namespace, name)
             changed = _validated(doing, kind, changed)
-            return copy.deepcopy(self.store.replace(key, changed, self._manager, subresource))
+            return copied(self.store.replace(key, changed, self._manager, subresource))
 
         return self._do(Call("patch", kind, name, namespace, body, subresource), write)
 

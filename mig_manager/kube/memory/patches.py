@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+from mig_manager.kube.memory.copying import copied
 
 Json = Any
 """A JSON value: type checkers have no better word for "any of these, and of these again"."""
@@ -33,7 +34,7 @@ class PatchError(Exception):
 def merge(target: Json, patch: Json) -> Json:
     """RFC 7386."""
     if not isinstance(patch, Mapping):
-        return copy.deepcopy(patch)
+        return copied(patch)
     result = dict(target) if isinstance(target, Mapping) else {}
     for key, value in patch.items():
         if value is None:
@@ -52,12 +53,12 @@ def strategic_merge(target: Json, patch: Json, path: tuple[str, ...] = ()) -> Js
             return _strategic_list(target or [], patch, path)
         if path in MERGED_SETS:
             return [*(target or []), *(value for value in patch if value not in (target or []))]
-    return copy.deepcopy(patch)
+    return copied(patch)
 
 
 def _strategic_map(target: Json, patch: Mapping[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
     if patch.get("$patch") == "replace":
-        return {key: copy.deepcopy(value) for key, value in patch.items() if key != "$patch"}
+        return {key: copied(value) for key, value in patch.items() if key != "$patch"}
     result = dict(target) if isinstance(target, Mapping) else {}
     for key, value in patch.items():
         if value is None:
@@ -70,7 +71,7 @@ def _strategic_map(target: Json, patch: Mapping[str, Any], path: tuple[str, ...]
 def _strategic_list(target: Sequence[Any], patch: Sequence[Any], path: tuple[str, ...]) -> list[Any]:
     key = MERGE_KEYS[path]
     if any(item == {"$patch": "replace"} for item in patch):
-        return [copy.deepcopy(item) for item in patch if item != {"$patch": "replace"}]
+        return [copied(item) for item in patch if item != {"$patch": "replace"}]
     result = {item[key]: item for item in target}
     for item in patch:
         if key not in item:
@@ -84,7 +85,7 @@ def _strategic_list(target: Sequence[Any], patch: Sequence[Any], path: tuple[str
 
 def json_patch(target: Json, operations: Sequence[Mapping[str, Any]]) -> Json:
     """RFC 6902: ``add``, ``remove``, ``replace`` and ``test``, all or nothing."""
-    result = copy.deepcopy(target)
+    result = copied(target)
     for operation in operations:
         _operate(result, operation)
     return result
@@ -100,14 +101,14 @@ def _operate(document: Json, operation: Mapping[str, Any]) -> None:
         if _child(place, last, path) != operation["value"]:
             raise PatchError(f"testing path {path}: test failed")
     elif name == "add":
-        _add(place, last, copy.deepcopy(operation["value"]), path)
+        _add(place, last, copied(operation["value"]), path)
     elif name in ("remove", "replace"):
         _child(place, last, path)
         key = int(last) if isinstance(place, list) else last
         if name == "remove":
             del place[key]
         else:
-            place[key] = copy.deepcopy(operation["value"])
+            place[key] = copied(operation["value"])
     else:
         raise PatchError(f"operation {name} is not supported")
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import copy
 import itertools
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from mig_manager.kube.kinds import DAEMON_SET, KINDS, MIG_CONFIG, MIG_NODE, NODE, POD, POD_DISRUPTION_BUDGET, Kind
+from mig_manager.kube.memory.copying import copied
 from mig_manager.kube.port import Object
 
 Key = tuple[Kind, str | None, str]
@@ -80,13 +80,12 @@ class Store:
         """Every version of an object, oldest first: what a watcher sees, or still sees when it lags."""
         with self.lock:
             wanted = (kind, namespace, name)
-            return [copy.deepcopy(version) for version in self._versions if version.key == wanted]
+            return [_copy_of(version) for version in self._versions if version.key == wanted]
 
     def history_since(self, resource_version: int) -> list[Version]:
         """What was written after that version, oldest first: a watch from there."""
         with self.lock:
-            newer = [version for version in self._versions if version.resource_version > resource_version]
-            return copy.deepcopy(newer)
+            return [_copy_of(version) for version in self._versions if version.resource_version > resource_version]
 
     def insert(self, key: Key, body: Object, manager: str) -> Object:
         """Put a new object there with fresh uid and times; the caller has looked that there is none."""
@@ -111,7 +110,7 @@ class Store:
     def replace(self, key: Key, changed: Object, manager: str, subresource: str | None) -> Object:
         """Write a changed object as far as the resource or subresource may; an unchanged one makes no version."""
         kind, current = key[0], self._objects[key]
-        new = normalise(kind, copy.deepcopy(changed))
+        new = normalise(kind, copied(changed))
         if subresource == "status":
             kept = {field: value for field, value in current.items() if field not in ("status", "metadata")}
             # The status of a custom resource is all that its subresource writes; built-in kinds take metadata along.
@@ -133,7 +132,7 @@ class Store:
 
     def mark_deleted(self, key: Key, grace_s: int) -> None:
         """Begin the graceful deletion of a pod, or shorten one that has begun."""
-        changed = copy.deepcopy(self._objects[key])
+        changed = copied(self._objects[key])
         before = changed["metadata"].get("deletionGracePeriodSeconds")
         if before is None or grace_s < before:
             changed["metadata"].setdefault("deletionTimestamp", self.timestamp())
@@ -151,10 +150,10 @@ class Store:
 
     def _record(self, key: Key, body: Object) -> Object:
         number = next(self._counter)
-        body = copy.deepcopy(body)
+        body = copied(body)
         body["metadata"]["resourceVersion"] = str(number)
         self._objects[key] = body
-        self._versions.append(Version(number, key, copy.deepcopy(body)))
+        self._versions.append(Version(number, key, copied(body)))
         return body
 
 
@@ -170,6 +169,10 @@ def normalise(kind: Kind, body: Object) -> Object:
             if name in spec and not spec[name]:
                 del spec[name]
     return {**body, "apiVersion": kind.api_version, "kind": kind.name}
+
+
+def _copy_of(version: Version) -> Version:
+    return replace(version, body=copied(version.body))
 
 
 def _content(body: Mapping[str, Any]) -> dict[str, Any]:

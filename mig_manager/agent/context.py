@@ -110,11 +110,15 @@ class Memory:
     announced: frozenset[str] = frozenset()
 
     def waited_s(self, what: str, now: datetime) -> float:
-        """How long that has been waited for, in seconds; the first call starts the clock and stops all others alike."""
+        """How long that has been waited for, in seconds; the first call starts the clock and stops all others alike.
+
+        So does the first call after the node's clock was set back.
+        """
         kind = what.partition(" ")[0]
         for other in [w for w in self.since if w.partition(" ")[0] == kind and w != what]:
             del self.since[other]
-        return (now - self.since.setdefault(what, now)).total_seconds()
+        self.since[what] = min(now, self.since.get(what, now))
+        return (now - self.since[what]).total_seconds()
 
     def forget(self, kind: str) -> None:
         """Stop the clocks of that kind."""

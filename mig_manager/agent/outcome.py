@@ -10,13 +10,12 @@ from mig_manager.agent.planning import beyond, must_leave
 from mig_manager.agent.preflight import others_here
 from mig_manager.api.mignode import Grant
 from mig_manager.api.mignode_status import GrantStatus
+from mig_manager.api.rest import LONGEST_REST_S
 from mig_manager.planner.plan import Impact, Plan
 
 FIRST_RETRY_S = 30.0
 LONGEST_RETRY_S = 1800.0
 """After attempts that left the node without its slices: nobody is there to be hurt by the next."""
-LONGEST_REST_S = 6 * 3600.0
-"""After attempts that left it as it was: each closes it for a while, and may evict whoever has come back."""
 
 CLIENTS_S = 300.0
 """What is left to GPU clients to go, once the pods have gone. They are few, and used to it."""
@@ -114,8 +113,16 @@ def _not_as_granted(ctx: Context, grant: Grant, work: Plan) -> Verdict | None:
 
 def overdue(ctx: Context, grant: Grant) -> bool:
     """Whether the node has been held for longer than a drain may last."""
-    since = ctx.hold.since if ctx.hold is not None else None
-    return since is not None and (ctx.now - since).total_seconds() > grant.drain.timeout_s
+    return ctx.hold is not None and _held_s(ctx, ctx.hold) > grant.drain.timeout_s
+
+
+def _held_s(ctx: Context, hold: GrantStatus) -> float:
+    """For how many seconds the node has been held.
+
+    A hold that begins in the future is as old as it is far ahead: this node's clock was wrong when it was written, and
+    who believed it would keep the node closed until then.
+    """
+    return abs((ctx.now - hold.since).total_seconds()) if hold.since is not None else 0.0
 
 
 def _timed_out(ctx: Context, grant: Grant, hold: GrantStatus, work: Plan) -> Verdict | None:
@@ -125,9 +132,9 @@ def _timed_out(ctx: Context, grant: Grant, hold: GrantStatus, work: Plan) -> Ver
     that do not go keep no node closed for ever, whatever is to happen to a drain that takes too long. All that is for
     work that goes on, and not for a grant that cannot be taken up.
     """
-    if hold.since is None or not overdue(ctx, grant):
+    if not overdue(ctx, grant):
         return None
-    terms, held_s = grant.drain, (ctx.now - hold.since).total_seconds()
+    terms, held_s = grant.drain, _held_s(ctx, hold)
     drained = not must_leave(work, ctx.holding.holders, ctx.pods)
     if hold.id != grant.id:
         given_up = True

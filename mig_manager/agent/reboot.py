@@ -61,7 +61,7 @@ def reboot_for(ctx: Context) -> Callable[[], None] | None:
         if staying:
             raise HeldError(DOING, [Holder(pod.full_name, leaving=pod.leaving) for pod in staying])
         intent = ctx.ports.journal.read().intent
-        if intent is not None and ctx.now - datetime.fromisoformat(intent.created) > PATIENCE:
+        if intent is not None and abs(ctx.now - datetime.fromisoformat(intent.created)) > PATIENCE:
             raise GpuError(DOING, "it was asked for an hour ago and has not happened; look at --reboot-command", 0)
         reboot()
         raise RebootingError

@@ -159,10 +159,10 @@ def _is_settled(turn: _Turn, view: View) -> bool:
         return True
     if not record.released or view.in_place:
         return True
-    if record.state is not None and record.state.not_before is not None and view.resting(turn.now):
-        turn.wake_s.append((record.state.not_before - turn.now).total_seconds())
-        return True
-    return False
+    rest = view.rest_s(turn.now)
+    if rest:
+        turn.wake_s.append(rest)
+    return rest > 0
 
 
 def _upgrade(turn: _Turn, view: View) -> None:

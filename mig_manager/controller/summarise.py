@@ -79,7 +79,7 @@ def _judge_waiting(view: View, config: MIGConfig, now: datetime) -> tuple[Group,
     tried = record.taken_up and record.grant is not None and record.grant.hash == view.wish.hash
     if tried and state is not None and state.result in ("Failed", "RolledBack"):
         return "failed", state.reason or state.result, state.message
-    if tried and state is not None and state.result == "Aborted" and view.resting(now):
+    if tried and state is not None and state.result == "Aborted" and view.rest_s(now):
         return "blocked", state.reason or state.result, state.message
     if config.paused:
         return "pending", "Paused", "it waits for spec.paused to be false"

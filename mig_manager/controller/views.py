@@ -7,6 +7,7 @@ from datetime import datetime
 
 from mig_manager.api.migconfig import MIGConfig
 from mig_manager.api.mignode import Desired
+from mig_manager.api.rest import rest_s
 from mig_manager.controller.records import MIGNodeRecord
 from mig_manager.planner.plan import Impact
 
@@ -85,7 +86,7 @@ class View:
             return Obstacle(IMPACT, f"it takes {plan.impact}{why}, and maxImpact is {limit}")
         return Obstacle(plan.reason, plan.message) if plan.reason else None
 
-    def resting(self, now: datetime) -> bool:
-        """Whether the last attempt asked for time before the next one, and it is not over."""
-        state = self.record.state
-        return state is not None and state.not_before is not None and now < state.not_before
+    def rest_s(self, now: datetime) -> float:
+        """For how many seconds the last attempt has asked for time before the next one; 0 when that is over."""
+        grant, state = self.record.grant, self.record.state
+        return 0.0 if grant is None or state is None else rest_s(state.not_before, grant.drain.timeout_s, now)

@@ -133,6 +133,16 @@ def late(w: World) -> None:
     w.admitting = True
 
 
+def training(w: World) -> None:
+    """A Job's pod is in the way, which ends by itself and is not sent away before."""
+    w.pod("trains", "nvidia.com/mig-2g.20gb", owner="Job")
+
+
+def trained(w: World) -> None:
+    """It has ended."""
+    w.end("trains")
+
+
 def fails_once(w: World) -> None:
     """A pod is in the way, and the first creation fails."""
     busy(w)
@@ -227,6 +237,7 @@ TOLD = (
     Scenario("plain"),
     Scenario("busy", begin=busy),
     Scenario("blocked-by-a-budget", begin=guarded, twists=(Twist(some_time, free),)),
+    Scenario("waiting-for-a-job", begin=training, twists=(Twist(because("WaitingForCompletion"), trained),)),
     Scenario("mode-change-on-hopper", (H100,), mig=False, cut=(), begin=lambda w: w.pod("a", "nvidia.com/gpu")),
     Scenario("mode-change-on-ampere", (SXM, SXM), mig=False, cut=()),
     Scenario("revoked-when-held", twists=(Twist(held, World.revoke),)),

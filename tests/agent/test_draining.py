@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from mig_manager.agent.names import CORDONED, PAUSED
-from mig_manager.agent.outcome import CLIENTS_S, LONGEST_REST_S
+from mig_manager.agent.outcome import CLIENTS_S
 from mig_manager.agent.planning import must_leave
 from mig_manager.agent.pods import Pod
+from mig_manager.api.rest import LONGEST_REST_S
 from mig_manager.geometry.state import Holder, SliceKey
 from mig_manager.kube.drain.classify import CORDON_TAINT, MIRROR
 from mig_manager.kube.errors import UnavailableError

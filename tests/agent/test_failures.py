@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from mig_manager.agent.context import Verdict
-from mig_manager.agent.outcome import LONGEST_REST_S, LONGEST_RETRY_S, released
+from mig_manager.agent.outcome import LONGEST_RETRY_S, released
 from mig_manager.api.mignode_status import GrantResult, GrantStatus
+from mig_manager.api.rest import LONGEST_REST_S
 from mig_manager.kube.kinds import EVENT, MIG_NODE
 from mig_manager.sim.model.codes import NvmlCode
 from tests.agent.moments import killed_at, ready_message

@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from mig_manager.api.migconfig import Disruption, Drain
+from mig_manager.api.rest import LONGEST_REST_S
 from mig_manager.controller.views import NO_AGENT, NOT_RESPONDING, View
 from tests.controller.builders import (
     DONE,
@@ -496,10 +498,20 @@ def test_granting_without_a_layout_is_a_mistake() -> None:
 
 
 def test_resting_needs_an_answer() -> None:
-    """Without an answer, or without notBefore in it, nobody rests."""
-    assert [False, False, True] == [
-        view(node(state=state)).resting(NOON) for state in (None, answer(), answer(not_before=LATER))
+    """Without a grant, an answer, or notBefore in it, nobody rests."""
+    assert 0 == view(node(state=answer(not_before=LATER))).rest_s(NOON)
+    assert [0, 0, 300] == [
+        view(node(grant=SLOTTED, state=state)).rest_s(NOON) for state in (None, answer(), answer(not_before=LATER))
     ]
+
+
+def test_a_clock_that_was_far_ahead_holds_nobody_off() -> None:
+    """NotBefore that lies farther ahead than any rest was written by a wrong clock, and counts as not set."""
+    longest = timedelta(seconds=LONGEST_REST_S + SLOTTED.drain.timeout_s)
+    tried = node(grant=SLOTTED, state=answer(1, result="Aborted", not_before=NOON + longest))
+    assert ([], longest.total_seconds()) == (shorts(view(tried)), decided(view(tried)).wake_s)
+    ahead = answer(1, result="Aborted", not_before=NOON + longest + timedelta(seconds=1))
+    assert [("n1", "slot", 2)] == shorts(view(replace(tried, state=ahead)))
 
 
 def lapsed(name: str, number: int) -> View:

@@ -206,3 +206,14 @@ def test_messages_about_pods_that_come_back(toleration: dict[str, str], words: s
     verdict = classify(found, Policy(cordoned_at=LONG_BEFORE))
     assert isinstance(verdict, Refuse)
     assert verdict.message.startswith(f"ns/p came to the cordoned node and would come again; {words}")
+
+
+@pytest.mark.parametrize("toleration", [TOLERATES, {}])
+def test_messages_about_bare_pods_behind_a_cordon(toleration: dict[str, str]) -> None:
+    """One that a person placed there by ``nodeName`` has no template, and comes once: nothing else is claimed of it."""
+    found = pod("Running", {"tolerations": [toleration]})
+    verdict = classify(found, Policy(Drain(force=True), cordoned_at=LONG_BEFORE))
+    assert isinstance(verdict, Refuse)
+    assert "ns/p was created for the node when it was cordoned already; delete it, or wait" in verdict.message
+    assert "template" not in verdict.message
+    assert "again" not in verdict.message

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from mig_manager.agent import acts
@@ -16,6 +17,7 @@ from mig_manager.agent.results import AT_ONCE_S, CONTINUE, Done, Refuse, StepRes
 from mig_manager.agent.steps.observe import use_mignode
 from mig_manager.api.mignode import Grant
 from mig_manager.api.mignode_status import GrantState, GrantStatus
+from mig_manager.api.rest import beyond_belief, rest_s
 from mig_manager.kube.errors import ConflictError, NotFoundError
 from mig_manager.kube.kinds import LEASE, MIG_NODE
 from mig_manager.planner.plan import Impact, Plan
@@ -108,10 +110,14 @@ def _claim(ctx: Context, grant: Grant) -> StepResult:
         wrong = _not_the_leader(ctx, grant)
         return wrong or _write(ctx, grant, "Held")
     if not ctx.unavailable:
-        return _nothing_left(status) if not fresh else Wait("NodeAvailable", IDLE_RETRY_S, "the grant gives no slot")
+        return (
+            _nothing_left(ctx, grant, status)
+            if not fresh
+            else Wait("NodeAvailable", IDLE_RETRY_S, "the grant gives no slot")
+        )
     if not fresh and status is not None:
-        if status.not_before is not None and ctx.now < status.not_before:
-            wait = (status.not_before - ctx.now).total_seconds()
+        wait = rest_s(status.not_before, grant.drain.timeout_s, ctx.now)
+        if wait:
             return Wait(status.reason or "Waiting", min(wait, IDLE_RETRY_S), status.message)
         if ctx.work is not None and in_the_way(ctx.work, ctx.holding.holders):
             return Wait("InUse", IDLE_RETRY_S, "a repair evicts nobody; it needs a new grant")
@@ -120,13 +126,22 @@ def _claim(ctx: Context, grant: Grant) -> StepResult:
     return _write(ctx, grant, "Repairing")
 
 
-def _nothing_left(status: GrantStatus | None) -> StepResult:
+def _nothing_left(ctx: Context, grant: Grant, status: GrantStatus | None) -> StepResult:
     """The grant was used up: only a new one helps."""
     if status is not None and status.result not in (None, "Applied"):
-        again = status.not_before
-        when = f"; tried again after {again:%H:%M:%S} UTC, or when layout or drain change" if again is not None else ""
+        when = _when(status.not_before, grant.drain.timeout_s, ctx.now)
         return Wait(status.reason or "Waiting", IDLE_RETRY_S * 20, f"{status.message}{when}")
     return Wait("WaitingForGrant", IDLE_RETRY_S * 20, "the cards changed after the grant was carried out")
+
+
+def _when(again: datetime | None, timeout_s: float, now: datetime) -> str:
+    """When the next attempt is due, for people."""
+    if again is None:
+        return ""
+    if beyond_belief(again, timeout_s, now):
+        said = f"notBefore ({again:%Y-%m-%d %H:%M} UTC) is farther ahead than any attempt rests and counts as not set"
+        return f"; {said}: look at this node's clock"
+    return f"; tried again after {again:%H:%M:%S} UTC, or when layout or drain change"
 
 
 def _not_the_leader(ctx: Context, grant: Grant) -> StepResult | None:

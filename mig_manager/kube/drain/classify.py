@@ -173,20 +173,25 @@ def _without_consent(name: str, pod: Mapping[str, Any], policy: Policy) -> Verdi
 def _coming_back(name: str, pod: Mapping[str, Any], policy: Policy) -> Verdict | None:
     """A pod that was created after the cordon, and came nevertheless: evicted, it would come again.
 
-    It tolerates the cordon, or nobody asked: ``spec.nodeName`` stands in a template, or its scheduler does not care.
+    It tolerates the cordon, or nobody asked: ``spec.nodeName`` stands in a template, or its scheduler does not care. A
+    bare pod would not come again by itself, but whoever has just put it there past the cordon wants it there.
     """
     if policy.cordoned_at is None:
         return None
     behind = datetime.fromisoformat(pod["metadata"]["creationTimestamp"]) - policy.cordoned_at
     if behind <= timedelta():
         return None
-    came = f"{name} came to the cordoned node and would come again"
-    if _tolerates_cordon(pod):
-        return Refuse("ToleratesCordon", f"{came}; remove its toleration of {CORDON_TAINT}")
-    if behind <= SCHEDULER_LAG:
+    tolerates = _tolerates_cordon(pod)
+    if not tolerates and behind <= SCHEDULER_LAG:
         return None
-    text = f"{came}; take nodeName out of its template, or have its scheduler keep off cordoned nodes"
-    return Refuse("IgnoresCordon", text)
+    word = "ToleratesCordon" if tolerates else "IgnoresCordon"
+    if controller_of(pod) is None:
+        text = f"{name} was created for the node when it was cordoned already; delete it, or wait until it has ended"
+        return Refuse(word, text)
+    cure = "take nodeName out of its template, or have its scheduler keep off cordoned nodes"
+    if tolerates:
+        cure = f"remove its toleration of {CORDON_TAINT}"
+    return Refuse(word, f"{name} came to the cordoned node and would come again; {cure}")
 
 
 def _tolerates_cordon(pod: Mapping[str, Any]) -> bool:

@@ -39,7 +39,7 @@ def cordon(ctx: Context) -> StepResult:
     Rule A4: only under Held, or if that very Node says that it is unavailable anyway. Autoscalers are kept off in the
     same patch; off a node that somebody else has cordoned too, since they take such nodes away.
     """
-    kept = keep_off(ctx.node)
+    kept = keep_off(ctx.node, ctx.ports.cluster.manager)
     if ctx.cordon.unschedulable:
         if kept:
             patch_node(ctx, {"metadata": {"annotations": kept}})

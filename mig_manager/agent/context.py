@@ -244,7 +244,8 @@ class Context:
     @property
     def ours(self) -> bool:
         """Whether anything of ours is on the node: cordon, pause, word to autoscalers, or an open record."""
-        on_node = self.cordon.ours or self.pause is not None or is_kept(self.node)
+        manager = self.ports.cluster.manager
+        on_node = self.cordon.ours or self.pause is not None or is_kept(self.node, manager)
         return on_node or self.record.intent is not None
 
     # -- what the node is like --

@@ -18,7 +18,7 @@ def handed_back(node: Mapping[str, Any], manager: str) -> dict[str, Any]:
     """
     pause = Pause.of(node)
     body: dict[str, Any] = resume_patch(pause, node) if pause is not None else {"metadata": {}}
-    kept = let_go(node)
+    kept = let_go(node, manager)
     if kept:
         body["metadata"].setdefault("annotations", {}).update(kept)
     cordon = cordon_of(node, manager)

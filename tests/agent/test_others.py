@@ -25,7 +25,7 @@ from mig_manager.kube.memory import MemoryCluster, Store
 from tests.agent.moments import ready_message
 from tests.agent.scenarios import GUARDED
 from tests.agent.test_life import Make, advance, applied, granted
-from tests.agent.worlds import World, every
+from tests.agent.worlds import AGENT, World, every
 
 GATE = "nvidia.com/gpu.deploy.mig-manager"
 CONFIG = "nvidia.com/mig.config"
@@ -380,10 +380,56 @@ def test_autoscalers_have_the_node_again_however_it_ends(world: Make, end: objec
 def test_word_to_autoscalers_that_is_left_over_is_taken_back(world: Make) -> None:
     """On a node that is not held it is nobody's, as with a pause."""
     w = applied(world)
-    annotate(w, **keep_off(w.node))
+    MemoryCluster(w.store, AGENT).patch(NODE, "n1", {"metadata": {"annotations": keep_off(w.node, AGENT)}})
     w.run_pass()
     assert (None, None) == kept(w)
     w.assert_clean()
+
+
+def without_record(make: Make, before: dict[str, str | None]) -> World:
+    """A node that is out, and a person has removed our record of what autoscalers were told ``before``."""
+    w = granted(make)
+    w.pod("goes", "nvidia.com/mig-2g.20gb", labels=GUARDED)
+    w.budget(GUARDED)
+    annotate(w, **before)
+    advance(w, "drain")
+    assert ("true", "true") == kept(w)
+    annotate(w, **{KEPT: None})
+    return w
+
+
+@pytest.mark.parametrize("before", [None, "true"])
+def test_word_to_autoscalers_without_its_record_is_taken_back(world: Make, before: str | None) -> None:
+    """It is ours by its owner; what a person had written before is not, and stays."""
+    w = without_record(world, {SCALE_DOWN: before})
+    w.run_pass()
+    assert ("true", "true") == kept(w)
+    w.admin.delete(POD, "goes", "default")
+    assert "release: Done" == w.settle()[-1]
+    assert (before, None) == kept(w)
+    w.assert_clean()
+
+
+def test_word_to_autoscalers_without_its_record_is_known_for_ours_after_the_end(world: Make) -> None:
+    """Removed while no agent looked, on a node that is not held any more, it is taken back as with its record."""
+    w = without_record(world, {})
+    w.leave_pool()
+    w.run_pass()
+    assert (None, None) == kept(w)
+    w.assert_clean()
+
+
+def test_word_to_autoscalers_that_a_person_has_given_since_stays(world: Make) -> None:
+    """He took ours away and gave his own, in the same words: that is not taken back, record or not."""
+    w = granted(world)
+    advance(w, "pause_clients")
+    annotate(w, **{DISRUPT: None})
+    annotate(w, **{DISRUPT: "true"})
+    assert "release: Done" == w.settle()[-1]
+    assert (None, "true") == kept(w)
+    w.assert_clean()
+    w.run_pass()
+    assert (None, "true") == kept(w)
 
 
 @pytest.mark.parametrize(
@@ -397,5 +443,5 @@ def test_word_to_autoscalers_that_is_left_over_is_taken_back(world: Make) -> Non
 def test_damaged_record_of_a_word_to_autoscalers(record: str, former: dict[str, str | None]) -> None:
     """What cannot be read is taken for ours, so that nothing is kept for ever; nothing else is ever written."""
     node = {"metadata": {"annotations": {SCALE_DOWN: "true", DISRUPT: "true", "other": "true", KEPT: record}}}
-    assert {**former, KEPT: None} == let_go(node)
-    assert {} == keep_off(node)
+    assert {**former, KEPT: None} == let_go(node, AGENT)
+    assert {} == keep_off(node, AGENT)

@@ -14,6 +14,7 @@ from mig_manager.kube.client import KubernetesCluster
 from mig_manager.kube.kinds import (
     DAEMON_SET,
     EVENT,
+    GROUP,
     LEASE,
     MIG_CONFIG,
     MIG_NODE,
@@ -456,6 +457,23 @@ class TestOwnership:
         self.cordon(world.person, world, None)
         assert {"kubectl-cordon"} == owners(self.cordon(world.person, world), *UNSCHEDULABLE)
         assert {"kubectl-cordon"} == owners(self.cordon(world.cluster, world), *UNSCHEDULABLE)
+
+    def test_an_annotation_is_owned_by_who_gave_it_its_value(self, world: World) -> None:
+        """Who repeats the value owns nothing; who changes it does; a removed one that comes back is its bringer's."""
+        name, path = f"{GROUP}/note", ("metadata", "annotations", f"{GROUP}/note")
+
+        def note(cluster: Cluster, value: str | None) -> frozenset[str]:
+            body = {"metadata": {"annotations": {name: value}}}
+            return owners(cluster.patch(NODE, world.name("n"), body), *path)
+
+        world.node()
+        assert {"mig-manager-test"} == note(world.cluster, "true")
+        assert {"mig-manager-test"} == note(world.person, "true")
+        assert {"kubectl-cordon"} == note(world.person, "false")
+        assert {"mig-manager-test"} == note(world.cluster, "true")
+        assert frozenset() == note(world.person, None)
+        assert {"kubectl-cordon"} == note(world.person, "true")
+        assert {"kubectl-cordon"} == note(world.cluster, "true")
 
     def test_a_node_of_nothing_but_a_name_is_not_tracked(self, world: World) -> None:
         """The server keeps no record of owners for an object created without any field, and no patch starts one."""

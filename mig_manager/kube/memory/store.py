@@ -32,6 +32,11 @@ CORDON_FIELDS: dict[str, Any] = {"f:spec": {"f:unschedulable": {}}}
 """Ownership of a Node's ``spec.unschedulable`` in ``managedFields``."""
 
 
+def annotation_fields(name: str) -> dict[str, Any]:
+    """Ownership of an annotation there."""
+    return {"f:metadata": {"f:annotations": {f"f:{name}": {}}}}
+
+
 @dataclass(frozen=True, slots=True)
 class Version:
     """One version of an object; ``body`` is ``None`` when it was removed."""
@@ -180,8 +185,9 @@ def _content(body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _with_owner(kind: Kind, before: Mapping[str, Any], after: Object, manager: str, time: str) -> Object:
-    """Record who owns ``spec.unschedulable`` of a Node: whoever changed its value; a removed field has no owner.
+    """Record who owns ``spec.unschedulable`` and annotations of a Node: whoever changed the value of each.
 
+    A removed field has no owner.
     Like the API server it keeps no record for an object that was created without any field of its own.
     """
     if kind != NODE:
@@ -192,8 +198,11 @@ def _with_owner(kind: Kind, before: Mapping[str, Any], after: Object, manager: s
         metadata["managedFields"] = [{**entry, "fieldsV1": {"f:metadata": {}}}]
     if "managedFields" not in metadata:
         return after
-    old, new = before.get("spec", {}).get("unschedulable"), after["spec"].get("unschedulable")
-    if old != new:
-        others = [one for one in metadata["managedFields"] if one["fieldsV1"] != CORDON_FIELDS]
-        metadata["managedFields"] = [*others, *([{**entry, "fieldsV1": CORDON_FIELDS}] if new is not None else [])]
+    changes = [(CORDON_FIELDS, before.get("spec", {}).get("unschedulable"), after["spec"].get("unschedulable"))]
+    old, new = (body.get("metadata", {}).get("annotations") or {} for body in (before, after))
+    changes += [(annotation_fields(name), old.get(name), new.get(name)) for name in sorted({*old, *new})]
+    for fields, was, now in changes:
+        if was != now:
+            others = [one for one in metadata["managedFields"] if one["fieldsV1"] != fields]
+            metadata["managedFields"] = [*others, *([{**entry, "fieldsV1": fields}] if now is not None else [])]
     return after

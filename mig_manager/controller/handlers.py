@@ -18,7 +18,7 @@ from mig_manager.controller.process import Process
 from mig_manager.controller.settings import Settings
 from mig_manager.controller.store import Table, key_of, version_of
 from mig_manager.kube.backoff import EndlessBackoffs
-from mig_manager.kube.client import KubernetesCluster
+from mig_manager.kube.client import PAGE_SIZE, KubernetesCluster
 from mig_manager.kube.in_cluster import api_server
 from mig_manager.kube.informer import Allowance, paced_session
 from mig_manager.kube.kinds import GROUP, MIG_CONFIG, MIG_NODE, NODE, POD, Kind
@@ -26,8 +26,6 @@ from mig_manager.kube.kinds import GROUP, MIG_CONFIG, MIG_NODE, NODE, POD, Kind
 MANAGER = "mig-manager-controller"
 CRD_KIND = ("apiextensions.k8s.io", "v1", "customresourcedefinitions")
 NAMESPACE_KIND = ("", "v1", "namespaces")
-
-PAGE_SIZE = 500
 
 QUIET_LOGGERS = ("kopf.objects", "kopf.activities.probe", "aiohttp.access")
 """They say something at every event or probe; silence is what an idle controller should log."""

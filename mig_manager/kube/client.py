@@ -25,7 +25,9 @@ from mig_manager.kube.port import Listing, Object, PatchType
 
 CONNECT_TIMEOUT_S = 5.0
 READ_TIMEOUT_S = 30.0
-PAGE_SIZE = 500
+PAGE_SIZE = 120
+"""Objects in one answer: the pods of a node fit into one (110 at most by default), and a controller that lists 5,000
+nodes holds few of them at once, which decides how much memory it needs."""
 HTTP_ERROR = 400
 
 

@@ -146,7 +146,7 @@ def test_kopf_is_patient_and_frugal() -> None:
     """Endless backoffs, no worker that keeps its object, pages, and only what concerns us."""
     made = kopf.OperatorSettings()
     handlers.configure(made, Settings(NAMESPACE))
-    assert (0.2, 500, False) == (made.queueing.idle_timeout, made.watching.chunk_size, made.posting.enabled)
+    assert (0.2, 120, False) == (made.queueing.idle_timeout, made.watching.chunk_size, made.posting.enabled)
     selectors = ["metadata.name=mignodes.migmanager.io", f"metadata.name={NAMESPACE}"]
     assert selectors == list(made.watching.field_selectors.values())
     assert [Settings(NAMESPACE).agent_selector] == list(made.watching.label_selectors.values())

@@ -158,7 +158,8 @@ def test_lists_come_in_pages(server: Server, cluster: KubernetesCluster) -> None
     assert ({"n": 1}, {"n": 2}) == listing.items
     assert "5" == listing.resource_version
     first, second = server.asked[0][2], server.asked[1][2]
-    assert (["a=b"], ["spec.nodeName=n1"], ["500"]) == (first["labelSelector"], first["fieldSelector"], first["limit"])
+    asked = (first["labelSelector"], first["fieldSelector"], first["limit"])
+    assert (["a=b"], ["spec.nodeName=n1"], ["120"]) == asked
     assert ["x"] == second["continue"]
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from mig_manager.sim.model.machine import Machine
 from tests.cli.commands import create, document, run, spawn, succeed
 
 
@@ -28,6 +29,16 @@ def test_create_is_reproducible(tmp_path: Path) -> None:
     succeed("sim", "create", first, "--gpu", "A30*2", "--mig", "--force")
 
     assert before == Path(first).read_bytes()
+
+
+def test_create_on_numa_nodes(tmp_path: Path) -> None:
+    """Each GPU is on the NUMA node that is said, and what is no number is refused."""
+    path = str(tmp_path / "box.sim")
+    succeed("sim", "create", path, "--gpu", "A30*2", "--numa", "1,0")
+
+    assert [1, 0] == [card.numa_node for card in Machine.open(path).read().cards]
+    result = run("sim", "create", path + "2", "--gpu", "A30*2", "--numa", "0,x")
+    assert (2, True) == (result.exit_code, "'x' is no NUMA node; write one number for each GPU" in result.stderr)
 
 
 def test_create_does_not_overwrite(box: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import subprocess
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -56,12 +56,18 @@ class RealCluster:
 
     # -- what there is --
 
-    def add_node(self, *gpus: str) -> RealNode:
-        """Boot another node; it is Ready on return."""
+    def boot_node(self, *gpus: str, taints: Sequence[str] = (), numa: Sequence[int] = ()) -> RealNode:
+        """Boot another node and do not wait for it. ``numa`` is the NUMA node of each card."""
         labels = {**node_labels(Strategy.MIXED), POOL: "yes"}
-        node = RealNode(next(self._numbers), self.access, self._programs, self._archives, labels, *gpus)
+        number = next(self._numbers)
+        node = RealNode(number, self.access, self._programs, self._archives, labels, *gpus, taints=taints, numa=numa)
         self.nodes.append(node)
         node.start()
+        return node
+
+    def add_node(self, *gpus: str, taints: Sequence[str] = (), numa: Sequence[int] = ()) -> RealNode:
+        """Boot another node; it is Ready on return."""
+        node = self.boot_node(*gpus, taints=taints, numa=numa)
         self.until(f"{node.name} to be Ready", lambda: self.is_ready(node))
         return node
 

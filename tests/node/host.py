@@ -22,7 +22,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from mig_manager.sim.model.machine import Machine
-from tests.node import cgroups
+from tests.node import cgroups, numa
 from tests.node.room import ROOM, run
 
 KUBELET_ROOT = Path("/var/lib/kubelet")
@@ -42,7 +42,11 @@ _DRIVER_POLL_S = 0.2
 
 @dataclass(frozen=True, slots=True)
 class HostConfig:
-    """What one node is made of. ``images`` are docker archives, ``labels`` what the kubelet registers with."""
+    """What one node is made of.
+
+    ``images`` are docker archives, ``labels`` what the kubelet registers with,
+    as are ``taints``, written as kubectl does. ``numa_nodes`` is how many it sees.
+    """
 
     name: str
     directory: str
@@ -57,6 +61,9 @@ class HostConfig:
     images: list[str]
     sandbox_image: str
     labels: dict[str, str]
+    taints: list[str]
+    topology_policy: str
+    numa_nodes: int
 
     def save(self) -> Path:
         """Write it to the node's directory."""
@@ -83,6 +90,7 @@ class Host:
         self._mount_file_systems()
         self._mount_control_groups(hierarchies)
         self._hide_sysctls()
+        numa.pretend(self._config.numa_nodes, self._directory / "run" / "numa")
         self._connect()
         self._write_configuration()
 
@@ -214,6 +222,7 @@ state = "{self._directory / "run" / "containerd"}"
                 "x509": {"clientCAFile": self._config.authority},
             },
             "nodeStatusUpdateFrequency": "2s",
+            "topologyManagerPolicy": self._config.topology_policy,
             "evictionHard": {"memory.available": "100Mi"},
             "imageMinimumGCAge": "24h",
             "imageGCHighThresholdPercent": 100,
@@ -232,6 +241,7 @@ state = "{self._directory / "run" / "containerd"}"
                 f"--hostname-override={self._config.name}",
                 f"--node-ip={self._config.address}",
                 f"--node-labels={labels}",
+                f"--register-with-taints={','.join(self._config.taints)}",
                 f"--root-dir={KUBELET_ROOT}",
                 "--v=2",
             ],

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +18,7 @@ from mig_manager.sim.controlplane.programs import Programs
 from mig_manager.sim.model.finding import hardware_name
 from mig_manager.sim.model.machine import Machine
 from mig_manager.sim.node.processes import DeviceGoneError, find_device
+from mig_manager.sim.node.topology import TopologyPolicy
 from tests.node import cgroups
 from tests.node.enter import cni_directory, unshare_command
 from tests.node.host import HostConfig
@@ -28,15 +29,29 @@ TAIL_LINES = 12
 
 
 class RealNode:
-    """The node number ``index`` (from 1) of the room, with simulated cards of the models ``gpus``."""
+    """The node number ``index`` (from 1) of the room, with simulated cards of the models ``gpus``.
 
-    def __init__(
-        self, index: int, access: Access, programs: Programs, images: list[Path], labels: Mapping[str, str], *gpus: str
+    ``taints`` are what it registers with, as kubectl writes them. ``numa`` is the NUMA node of each card; then the
+    kubelet keeps the devices of a container on one.
+    """
+
+    def __init__(  # noqa: PLR0913 - keywords that describe a node
+        self,
+        index: int,
+        access: Access,
+        programs: Programs,
+        images: list[Path],
+        labels: Mapping[str, str],
+        *gpus: str,
+        taints: Sequence[str] = (),
+        numa: Sequence[int] = (),
     ) -> None:
         self.name = f"real{index}"
         self.directory = ROOM / "nodes" / self.name
         (self.directory / "hardware").mkdir(parents=True)
-        self.machine = Machine.create(self.directory / "hardware" / "machine.sim", gpus, mig=True, seed=self.name)
+        self.machine = Machine.create(
+            self.directory / "hardware" / "machine.sim", gpus, mig=True, numa=numa, seed=self.name
+        )
         self._config = HostConfig(
             name=self.name,
             directory=str(self.directory),
@@ -51,6 +66,9 @@ class RealNode:
             images=[str(image) for image in images],
             sandbox_image=SANDBOX_IMAGE,
             labels=dict(labels),
+            taints=list(taints),
+            topology_policy=TopologyPolicy.SINGLE_NUMA_NODE if numa else TopologyPolicy.NONE,
+            numa_nodes=max(numa) + 1 if numa else 0,
         )
         self._process: subprocess.Popen[bytes] | None = None
 

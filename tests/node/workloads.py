@@ -59,13 +59,13 @@ def plugin_daemon_set(strategy: Strategy = Strategy.MIXED) -> Object:
     return body
 
 
-def pod_spec(*resources: str) -> dict[str, Any]:
-    """A pod that uses one of each resource like ``mig-3g.40gb`` until it is told to end."""
+def pod_spec(*resources: str, count: int = 1) -> dict[str, Any]:
+    """A pod that uses so many of each resource like ``mig-3g.40gb`` until it is told to end."""
     container = {
         "name": "main",
         "image": PRODUCT_IMAGE,
         "command": _python("tests.node.pods.hold"),
-        "resources": {"limits": {f"nvidia.com/{resource}": "1" for resource in resources}},
+        "resources": {"limits": {f"nvidia.com/{resource}": str(count) for resource in resources}},
     }
     mounts = _mounts(HARDWARE)
     mounts["volumeMounts"].append({"name": "host-proc", "mountPath": str(HOST_PROC), "readOnly": True})

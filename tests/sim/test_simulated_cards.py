@@ -110,3 +110,21 @@ def test_a_card_that_vanished_is_lost() -> None:
         with answer(pynvml.NVML_ERROR_GPU_IS_LOST):
             pynvml.nvmlDeviceGetUUID(first)
         assert (1, 0) == (pynvml.nvmlDeviceGetCount(), pynvml.nvmlDeviceGetIndex(second))
+
+
+def test_memory_affinity() -> None:
+    """The NUMA node of the card, as a bit of the first word, in either scope."""
+    with seen("A30*2", numa=(0, 3)):
+        for scope in (pynvml.NVML_AFFINITY_SCOPE_NODE, pynvml.NVML_AFFINITY_SCOPE_SOCKET):
+            assert [0b1, 0] == list(pynvml.nvmlDeviceGetMemoryAffinity(gpu(0), 2, scope))
+            assert [0b1000] == list(pynvml.nvmlDeviceGetMemoryAffinity(gpu(1), 1, scope))
+
+
+def test_memory_affinity_that_cannot_be_told() -> None:
+    """Without room or with an unknown scope it is an argument error; where nothing is known it is not supported."""
+    with seen("A30"):
+        for size, scope in ((0, 0), (1, 2)):
+            with answer(INVALID):
+                pynvml.nvmlDeviceGetMemoryAffinity(gpu(), size, scope)
+        with answer(pynvml.NVML_ERROR_NOT_SUPPORTED):
+            pynvml.nvmlDeviceGetMemoryAffinity(gpu(), 1, pynvml.NVML_AFFINITY_SCOPE_NODE)

@@ -30,6 +30,22 @@ def test_machines_of_one_seed_are_equal() -> None:
     assert [c.bus_id for c in first.read().cards] == [c.bus_id for c in other.read().cards]
 
 
+@pytest.mark.parametrize(
+    ("cards", "given", "nodes"),
+    [(8, (), [0, 0, 0, 0, 1, 1, 1, 1]), (4, (), [None] * 4), (2, (1, 0), [1, 0]), (8, (2,) * 8, [2] * 8)],
+)
+def test_numa_nodes(cards: int, given: tuple[int, ...], nodes: list[int | None]) -> None:
+    """Eight cards are four on each of two sockets; of others nothing is known unless it is said."""
+    machine = Machine.create(None, [f"A30*{cards}"], numa=given)
+    assert nodes == [card.numa_node for card in machine.read().cards]
+
+
+def test_a_new_card_is_where_the_old_one_was() -> None:
+    """The slot, not the card, is on a NUMA node."""
+    machine = Machine.create(None, ["A30*2"], numa=(0, 1))
+    assert 1 == machine.replace_card(1, "T4").numa_node
+
+
 def test_a_full_node_has_distinct_cards() -> None:
     """Sixteen cards have sixteen identities."""
     cards = machine("A30*16").read().cards
@@ -146,6 +162,8 @@ REFUSALS: list[tuple[Callable[[Machine], object], str]] = [
     (lambda m: m.remove_compute_instance(0, 2, 0), "compute instance 0 of GPU instance 2 on GPU 0: in use"),
     (lambda m: m.remove_compute_instance(0, 2, 1), "compute instance 1 of GPU instance 2 on GPU 0: there is none"),
     (lambda _: Machine.create(None, ["A30"], half_swapped=[1]), "no GPU 1 to swap the halves of; there are 1"),
+    (lambda _: Machine.create(None, ["A30"], numa=[0, 1]), "2 NUMA nodes for 1 GPUs; name one for each GPU"),
+    (lambda _: Machine.create(None, ["A30"], numa=[8]), "there is no NUMA node 8; they are counted from 0 to 7"),
 ]
 
 

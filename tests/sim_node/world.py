@@ -19,6 +19,7 @@ from mig_manager.sim.node.clients import OPERATOR_NAMESPACE, PLUGIN_DAEMON_SET, 
 from mig_manager.sim.node.fleet import Fleet
 from mig_manager.sim.node.node import SimulatedNode
 from mig_manager.sim.node.plugin_devices import Strategy
+from mig_manager.sim.node.topology import TopologyPolicy
 
 DEADLINE_S = 20.0
 SMALL = "nvidia.com/mig-1g.10gb"
@@ -74,9 +75,10 @@ class World:
         *,
         name: str = "n1",
         taints: Sequence[Mapping[str, str]] = (),
+        topology_policy: TopologyPolicy = TopologyPolicy.NONE,
     ) -> SimulatedNode:
         """A node with a device plugin that is to run on it."""
-        node = self.fleet.add(name, machine, strategy=strategy, taints=taints)
+        node = self.fleet.add(name, machine, strategy=strategy, taints=taints, topology_policy=topology_policy)
         if not self.cluster.list(DAEMON_SET).items:
             self.cluster.create(DAEMON_SET, device_plugin_daemon_set(strategy), OPERATOR_NAMESPACE)
         return node

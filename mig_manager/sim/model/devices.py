@@ -101,6 +101,14 @@ def physical_hardware(store: Store, device: AnyDeviceKey) -> Hardware:
     return hardware(physical_card(store, device).model)
 
 
+def numa_mask(store: Store, device: AnyDeviceKey) -> int:
+    """The NUMA node of a card as the bit of that number; NOT_SUPPORTED where nobody knows it."""
+    node = physical_card(store, device).numa_node
+    if node is None:
+        raise NvmlFault(NvmlCode.NOT_SUPPORTED)
+    return 1 << node
+
+
 def index(store: Store, device: AnyDeviceKey) -> int:
     """The place of a card in the order of bus ids."""
     state = store.read()

@@ -42,6 +42,7 @@ SYMBOLS = (
     "nvmlDeviceGetMPSComputeRunningProcesses_v2",
     "nvmlDeviceGetMPSComputeRunningProcesses_v3",
     "nvmlDeviceGetMaxMigDeviceCount",
+    "nvmlDeviceGetMemoryAffinity",
     "nvmlDeviceGetMemoryInfo",
     "nvmlDeviceGetMemoryInfo_v2",
     "nvmlDeviceGetMigDeviceHandleByIndex",

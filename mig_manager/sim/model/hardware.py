@@ -10,6 +10,7 @@ never rest on a nominal figure; the card tables themselves keep unknown figures 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from uuid import NAMESPACE_URL, uuid5
@@ -20,6 +21,9 @@ from mig_manager.geometry.profiles import ComputeProfile, Engines, GpuInstancePr
 from mig_manager.sim.model.state import CardState, MachineError
 
 MAX_CARDS = 16
+MAX_NUMA_NODES = 8
+"""The kubelet's topology manager starts on no machine that has more."""
+
 _NAMESPACE = uuid5(NAMESPACE_URL, "https://migmanager.io/simulated")
 _BUS_ID = re.compile(r"(?:(?P<domain>[0-9a-f]{4,8}):)?(?P<bus>[0-9a-f]{2}):(?P<device>[0-9a-f]{2})(?:\.0)?")
 _EIGHTHS = 8
@@ -27,6 +31,8 @@ _MEMORY_STEP_MIB = 128
 _NOMINAL_SM_PER_SLICE = 16
 _FIRST_BUS = 0x07
 _BUS_STEP = 0x10
+_USUAL_CARDS = 8
+_CARDS_PER_SOCKET = 4
 
 
 @dataclass(frozen=True)
@@ -124,6 +130,21 @@ def reset_groups(cards: list[CardState]) -> None:
     if len(together) > 1:
         for card in together:
             card.reset_group = "nvswitch0"
+
+
+def place_on_numa_nodes(cards: list[CardState], given: Sequence[int]) -> None:
+    """Say of each card on which NUMA node it is, in place; MachineError unless ``given`` is empty or has one for each.
+
+    Eight cards are taken to be the usual machine of two sockets with four cards each. Of any other number nothing is
+    known unless it is said: such machines differ, and many have one NUMA node.
+    """
+    if given and len(given) != len(cards):
+        raise MachineError(f"{len(given)} NUMA nodes for {len(cards)} GPUs", "name one for each GPU, in their order")
+    if wrong := [node for node in given if not 0 <= node < MAX_NUMA_NODES]:
+        raise MachineError(f"there is no NUMA node {wrong[0]}", f"they are counted from 0 to {MAX_NUMA_NODES - 1}")
+    usual = [index // _CARDS_PER_SOCKET for index in range(_USUAL_CARDS)] if len(cards) == _USUAL_CARDS else ()
+    for card, node in zip(cards, given or usual, strict=False):
+        card.numa_node = node
 
 
 def _complete(product: Product, table: ProfileTable, total_mib: int) -> ProfileTable:

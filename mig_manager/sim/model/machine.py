@@ -15,7 +15,14 @@ from mig_manager.geometry.profiles import GpuInstanceProfile
 from mig_manager.sim.model import compute, faults, instances, lookup, mode
 from mig_manager.sim.model.codes import NvmlCode, NvmlFault
 from mig_manager.sim.model.finding import explained, find_card, find_compute, find_instance, find_profile, label
-from mig_manager.sim.model.hardware import hardware, new_boot_id, new_card, parse_models, reset_groups
+from mig_manager.sim.model.hardware import (
+    hardware,
+    new_boot_id,
+    new_card,
+    parse_models,
+    place_on_numa_nodes,
+    reset_groups,
+)
 from mig_manager.sim.model.state import (
     CardState,
     Client,
@@ -46,6 +53,7 @@ class Machine:
         *,
         mig: bool = False,
         half_swapped: Sequence[int] = (),
+        numa: Sequence[int] = (),
         driver: str = DEFAULT_DRIVER,
         seed: str = "0",
         root: bool = True,
@@ -55,10 +63,12 @@ class Machine:
         """A new machine with cards like ``["A100-SXM4-80GB*2", "A30"]``, in a file or (``None``) in memory.
 
         ``mig`` switches MIG on where it exists; ``half_swapped`` are the indices of cards whose halves are numbered
-        the other way round. The same arguments give the same UUIDs, bus ids and boot id.
+        the other way round; ``numa`` is the NUMA node of each card. The same arguments give the same UUIDs, bus ids and
+        boot id.
         """
         cards = [new_card(model, seed, index) for index, model in enumerate(parse_models(list(gpus)))]
         reset_groups(cards)
+        place_on_numa_nodes(cards, numa)
         for index in half_swapped:
             if not 0 <= index < len(cards):
                 raise MachineError(f"there is no GPU {index} to swap the halves of", f"there are {len(cards)}")
@@ -248,7 +258,7 @@ class Machine:
             old = find_card(state, gpu)
             (name,) = parse_models([model or old.model])
             new = new_card(name, f"{state.seed}/{state.next_generation()}", state.cards.index(old))
-            new.bus_id, new.minor = old.bus_id, old.minor
+            new.bus_id, new.minor, new.numa_node = old.bus_id, old.minor, old.numa_node
             if name == old.model:
                 new.reset_group = old.reset_group
             state.cards[state.cards.index(old)] = new

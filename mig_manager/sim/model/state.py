@@ -77,7 +77,10 @@ class Client:
 
 @dataclass
 class CardState:
-    """One card. ``index`` is not stored: NVML counts cards in the order of their bus ids."""
+    """One card. ``index`` is not stored: NVML counts cards in the order of their bus ids.
+
+    ``numa_node`` is what ``/sys/bus/pci/devices/<bus id>/numa_node`` says, ``None`` where that is -1.
+    """
 
     model: str
     uuid: str
@@ -87,6 +90,7 @@ class CardState:
     subsystem_id: int = 0
     half_swapped: bool = False
     reset_group: str = ""
+    numa_node: int | None = None
     passthrough: bool = False
     mig_current: bool = False
     mig_pending: bool = False

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from mig_manager.kube.port import Object
 from mig_manager.sim.node import pod_spec
 from mig_manager.sim.node.device_manager import AllocationError, Counts, DeviceManager
+from mig_manager.sim.node.topology import AffinityError
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,8 +21,8 @@ class Rejection:
 def admit(pod: Object, devices: DeviceManager) -> Rejection | None:
     """Allocate the devices of all containers of a pod, init containers first, or say why it is rejected.
 
-    First the device manager, then the fit check, as in NewMainKubelet. The fit check forgets resources that the Node
-    does not have at all (removeMissingExtendedResources): such a pod runs without a device.
+    First topology and device manager, then the fit check, as in NewMainKubelet. The fit check forgets resources that
+    the Node does not have at all (removeMissingExtendedResources): such a pod runs without a device.
     """
     uid = pod_spec.uid(pod)
     containers = [*pod["spec"].get("initContainers", ()), *pod["spec"]["containers"]]
@@ -33,6 +34,9 @@ def admit(pod: Object, devices: DeviceManager) -> Rejection | None:
     except AllocationError as error:
         devices.release(uid)
         return Rejection("UnexpectedAdmissionError", f"Allocate failed due to {error}, which is unexpected")
+    except AffinityError as error:
+        devices.release(uid)
+        return Rejection("TopologyAffinityError", str(error))
     counts = devices.counts()
     for container in containers:
         for resource, amount in pod_spec.device_limits(container).items():

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from mig_manager.sim.node.topology import NumaNodes, Request, TopologyPolicy, single_numa_node
+
 STOP_GRACE_S = 300.0
 """How long capacity remembers the devices of a plugin that is gone (endpointStopGracePeriod in endpoint.go)."""
 
@@ -40,6 +42,7 @@ class _Resource:
     endpoint: Endpoint | None
     healthy: set[str] = field(default_factory=set)
     unhealthy: set[str] = field(default_factory=set)
+    numa_nodes: NumaNodes = field(default_factory=dict)
     stopped_at: float | None = None
 
 
@@ -54,11 +57,13 @@ class Counts:
 class DeviceManager:
     """The devices of one node. Allocation happens in one thread; updates and questions may come from any.
 
-    ``clock`` counts seconds, ``seed`` decides which of several free devices a container gets.
+    ``clock`` counts seconds, ``seed`` decides which of several free devices a container gets, and ``policy`` whether
+    they have to be close to each other.
     """
 
-    def __init__(self, clock: Callable[[], float], seed: str) -> None:
+    def __init__(self, clock: Callable[[], float], seed: str, policy: TopologyPolicy = TopologyPolicy.NONE) -> None:
         self._clock = clock
+        self._policy = policy
         # It only has to be arbitrary, and the same for the same seed.
         self._random = random.Random(seed)  # noqa: S311 - not a secret
         self._lock = threading.Lock()
@@ -75,13 +80,16 @@ class DeviceManager:
             known = self._resources.setdefault(resource, _Resource(endpoint))
             known.endpoint, known.stopped_at = endpoint, None
 
-    def update(self, resource: str, endpoint: Endpoint, devices: Mapping[str, bool]) -> None:
-        """Replace the list of devices of a resource: id, and whether it is healthy."""
+    def update(
+        self, resource: str, endpoint: Endpoint, devices: Mapping[str, bool], numa_nodes: NumaNodes | None = None
+    ) -> None:
+        """Replace the list of devices of a resource: id, whether it is healthy, and where it is."""
         with self._lock:
             known = self._resources[resource]
             if known.endpoint is endpoint:
                 known.healthy = {device for device, healthy in devices.items() if healthy}
                 known.unhealthy = devices.keys() - known.healthy
+                known.numa_nodes = numa_nodes or {}
 
     def disconnect(self, resource: str, endpoint: Endpoint) -> None:
         """A plugin is gone: its devices are unhealthy at once. Nothing when another has taken its place."""
@@ -120,6 +128,11 @@ class DeviceManager:
         with self._lock:
             return {name: tuple(sorted(known.healthy)) for name, known in self._resources.items() if known.healthy}
 
+    def numa_nodes(self) -> dict[str, frozenset[int]]:
+        """Where the devices are of which a plugin says so."""
+        with self._lock:
+            return {device: nodes for known in self._resources.values() for device, nodes in known.numa_nodes.items()}
+
     def held(self, pod_uid: str) -> dict[str, Held]:
         """What the containers of a pod hold, by container name."""
         with self._lock:
@@ -128,13 +141,14 @@ class DeviceManager:
     # -- allocation --
 
     def allocate(self, pod_uid: str, container: str, limits: Mapping[str, int], *, reusable: bool = False) -> None:
-        """Give a container the devices its limits name, or raise AllocationError.
+        """Give a container the devices its limits name, or raise AllocationError or AffinityError.
 
         The devices of an ordinary init container are ``reusable``: later containers of the pod take them first. A
         resource that no plugin ever registered is none of the device manager's business.
         """
+        numa_node = self._numa_node(pod_uid, container, limits)
         for resource, needed in limits.items():
-            self._allocate(pod_uid, container, resource, needed)
+            self._allocate(pod_uid, container, resource, needed, numa_node)
         with self._lock:
             held = self._held.get(pod_uid, {}).get(container, {})
             pool = self._reusable.setdefault(pod_uid, {})
@@ -148,7 +162,24 @@ class DeviceManager:
             self._held.pop(pod_uid, None)
             self._reusable.pop(pod_uid, None)
 
-    def _allocate(self, pod_uid: str, container: str, resource: str, needed: int) -> None:
+    def _numa_node(self, pod_uid: str, container: str, limits: Mapping[str, int]) -> int | None:
+        if self._policy is TopologyPolicy.NONE:
+            return None
+        with self._lock:
+            reusable = self._reusable.get(pod_uid, {})
+            mine = self._held.get(pod_uid, {}).get(container, {})
+            return single_numa_node(
+                Request(
+                    needed,
+                    {device: known.numa_nodes.get(device, frozenset()) for device in known.healthy | known.unhealthy},
+                    mine.get(resource) or known.healthy - self._in_use(resource),
+                    () if resource in mine else reusable.get(resource, ()),
+                )
+                for resource, needed in limits.items()
+                if (known := self._resources.get(resource)) is not None
+            )
+
+    def _allocate(self, pod_uid: str, container: str, resource: str, needed: int, numa_node: int | None) -> None:
         with self._lock:
             known = self._resources.get(resource)
             before = self._held.get(pod_uid, {}).get(container, {}).get(resource)
@@ -172,7 +203,10 @@ class DeviceManager:
             if needed == 0:
                 return
             reused = list(self._reusable.get(pod_uid, {}).get(resource, ()))[:needed]
-            available = sorted(known.healthy - in_use)
+            free = known.healthy - in_use
+            if numa_node is not None and known.numa_nodes:
+                free = {device for device in free if numa_node in known.numa_nodes.get(device, ())}
+            available = sorted(free)
         missing = needed - len(reused)
         if len(available) < missing:
             raise AllocationError(

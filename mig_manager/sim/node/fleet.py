@@ -25,6 +25,7 @@ from mig_manager.sim.node.clients import node_labels
 from mig_manager.sim.node.daemon_sets import DaemonSets
 from mig_manager.sim.node.node import SimulatedNode
 from mig_manager.sim.node.plugin_devices import Strategy
+from mig_manager.sim.node.topology import TopologyPolicy
 
 INTERVAL_S = 0.2
 _log = logging.getLogger(__name__)
@@ -57,7 +58,7 @@ class Fleet:
         self._thread: threading.Thread | None = None
         self._failure: Exception | None = None
 
-    def add(
+    def add(  # noqa: PLR0913 - keywords that describe a node
         self,
         name: str,
         machine: Machine,
@@ -65,8 +66,11 @@ class Fleet:
         strategy: Strategy = Strategy.MIXED,
         labels: Mapping[str, str] | None = None,
         taints: Sequence[Mapping[str, str]] = (),
+        topology_policy: TopologyPolicy = TopologyPolicy.NONE,
     ) -> SimulatedNode:
         """Start another node. ``labels`` come on top of those that the GPU operator gives a node.
+
+        ``topology_policy`` is its kubelet's.
 
         ValueError when there is one of that name already.
         """
@@ -82,6 +86,7 @@ class Fleet:
                 lock=self._lock,
                 labels={**node_labels(strategy), **(labels or {})},
                 taints=taints,
+                topology_policy=topology_policy,
             )
             self._nodes[name] = node
             node.start()

@@ -24,6 +24,7 @@ from mig_manager.sim.node.podresources_server import PodResourcesServer
 from mig_manager.sim.node.processes import Processes
 from mig_manager.sim.node.program import Program
 from mig_manager.sim.node.registration import Registry
+from mig_manager.sim.node.topology import TopologyPolicy
 
 
 def nothing(_: Object) -> bool:
@@ -38,7 +39,7 @@ class Kubelet:
     bound, but nobody on the node knows of it.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - keywords that describe a kubelet
         self,
         name: str,
         root: Path,
@@ -46,6 +47,7 @@ class Kubelet:
         machine: Machine,
         cluster: Cluster,
         clock: Callable[[], float],
+        topology_policy: TopologyPolicy = TopologyPolicy.NONE,
     ) -> None:
         self.name = name
         self.device_plugins = root / "device-plugins"
@@ -53,7 +55,7 @@ class Kubelet:
         self.proc = root / "proc"
         self.overlooks: Callable[[Object], bool] = nothing
         self.ip = "127.0.0.1"
-        self.devices = DeviceManager(clock, seed=name)
+        self.devices = DeviceManager(clock, name, topology_policy)
         self._cluster = cluster
         self._registry = Registry(self.device_plugins, self.devices)
         self._server: PodResourcesServer | None = None
@@ -75,7 +77,9 @@ class Kubelet:
         self.devices.restart()
         self._knows_pods = False
         self._registry.start()
-        self._server = PodResourcesServer(self.pod_resources, self.active_pods, self.devices.healthy)
+        self._server = PodResourcesServer(
+            self.pod_resources, self.active_pods, self.devices.healthy, self.devices.numa_nodes
+        )
 
     def stop(self) -> None:
         """End the kubelet's process. Pods go on running, and what they hold is remembered."""

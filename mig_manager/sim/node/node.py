@@ -14,6 +14,7 @@ from mig_manager.sim.model.machine import Machine
 from mig_manager.sim.node.kubelet import Kubelet, nothing
 from mig_manager.sim.node.plugin import DevicePlugin
 from mig_manager.sim.node.pod_status import differs, timestamp
+from mig_manager.sim.node.topology import TopologyPolicy
 
 KUBELET_VERSION = "v1.36.3"
 _CAPACITY = {"cpu": "128", "memory": "1Ti", "ephemeral-storage": "1Ti", "pods": "110"}
@@ -38,6 +39,7 @@ class SimulatedNode:
         lock: threading.RLock,
         labels: Mapping[str, str],
         taints: Sequence[Mapping[str, str]] = (),
+        topology_policy: TopologyPolicy = TopologyPolicy.NONE,
     ) -> None:
         self.name = name
         self.root = root
@@ -47,6 +49,7 @@ class SimulatedNode:
         self._lock = lock
         self._labels = dict(labels)
         self._taints = [dict(taint) for taint in taints]
+        self._topology_policy = topology_policy
         self.kubelet = self._new_kubelet()
 
     def start(self) -> None:
@@ -149,7 +152,14 @@ class SimulatedNode:
             self._cluster.delete(kind, name, namespace, grace_s=0)
 
     def _new_kubelet(self) -> Kubelet:
-        return Kubelet(self.name, self.root, machine=self.machine, cluster=self._cluster, clock=self._clock)
+        return Kubelet(
+            self.name,
+            self.root,
+            machine=self.machine,
+            cluster=self._cluster,
+            clock=self._clock,
+            topology_policy=self._topology_policy,
+        )
 
     def _register(self) -> None:
         labels = {"kubernetes.io/hostname": self.name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import grpc
@@ -57,7 +57,7 @@ class DevicePlugin:
         self._retry_at = None
         self._registered_with = _identity(self._kubelet)
         for name, devices in found.resources.items():
-            self._servers[name] = _ResourceServer(self._kubelet.parent, name, devices)
+            self._servers[name] = _ResourceServer(self._kubelet.parent, name, devices, found.numa_nodes)
         try:
             for server in self._servers.values():
                 server.register(self._kubelet)
@@ -87,8 +87,9 @@ class DevicePlugin:
 class _ResourceServer:
     """The gRPC server of one resource. Its device list never changes, only the health of a device."""
 
-    def __init__(self, directory: Path, resource: str, devices: tuple[str, ...]) -> None:
+    def __init__(self, directory: Path, resource: str, devices: tuple[str, ...], numa_nodes: Mapping[str, int]) -> None:
         self.resource = resource
+        self._numa_nodes = numa_nodes
         self.healthy = dict.fromkeys(devices, True)
         self._changed = threading.Condition()
         self._version = 0
@@ -137,10 +138,15 @@ class _ResourceServer:
                     return
                 sent = self._version
                 devices = [
-                    pb.Device(ID=device, health=HEALTHY if healthy else UNHEALTHY)
+                    pb.Device(ID=device, health=HEALTHY if healthy else UNHEALTHY, topology=self._topology(device))
                     for device, healthy in self.healthy.items()
                 ]
             yield pb.ListAndWatchResponse(devices=devices)
+
+    def _topology(self, device: str) -> pb.TopologyInfo | None:
+        """The NUMA node of the device's card, as sysfs has it; nothing where it is not known."""
+        node = self._numa_nodes.get(device)
+        return None if node is None else pb.TopologyInfo(nodes=[pb.NUMANode(ID=node)])
 
     def _wake(self) -> None:
         with self._changed:

@@ -35,14 +35,20 @@ class PluginCrash(ProgramCrash):
 
 @dataclass
 class Enumeration:
-    """What the plugin found: device ids by resource, and what it only warns about."""
+    """What the plugin found: device ids by resource, the NUMA node of each, and what it only warns about.
+
+    A card that does not say where it is gives its devices no NUMA node.
+    """
 
     resources: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    numa_nodes: dict[str, int] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
 
-    def add(self, resource: str, device: str) -> None:
-        """Put a device under its resource."""
+    def add(self, resource: str, device: str, card: CardState) -> None:
+        """Put a device of a card under its resource."""
         self.resources[resource] = (*self.resources.get(resource, ()), device)
+        if card.numa_node is not None:
+            self.numa_nodes[device] = card.numa_node
 
 
 @dataclass(frozen=True)
@@ -76,7 +82,7 @@ def mig_devices(card: CardState) -> Iterator[MigDevice]:
 def _none(machine: MachineState) -> Enumeration:
     found = Enumeration()
     for card in machine.cards:
-        found.add(GPU_RESOURCE, card.uuid)
+        found.add(GPU_RESOURCE, card.uuid, card)
     return found
 
 
@@ -97,7 +103,7 @@ def _single(machine: MachineState) -> Enumeration:
             )
         for device in devices:
             kinds.add(device.attributes)
-            found.add(GPU_RESOURCE, device.uuid)
+            found.add(GPU_RESOURCE, device.uuid, card)
     if len(kinds) > 1:
         raise PluginCrash("more than one MIG device type present on node")
     return found
@@ -107,7 +113,7 @@ def _mixed(machine: MachineState) -> Enumeration:
     found = Enumeration()
     for index, card in enumerate(machine.cards):
         if not card.mig_current:
-            found.add(GPU_RESOURCE, card.uuid)
+            found.add(GPU_RESOURCE, card.uuid, card)
             continue
         devices = list(mig_devices(card))
         if not devices:
@@ -115,7 +121,7 @@ def _mixed(machine: MachineState) -> Enumeration:
         for device in devices:
             if device.name.compute is not None:
                 raise PluginCrash(f"MIG device {device.name} on device {index} matches no resource")
-            found.add(device.name.resource, device.uuid)
+            found.add(device.name.resource, device.uuid, card)
     return found
 
 

@@ -113,7 +113,9 @@ class _Plugin:
     def _follow(self, watch: Watch) -> None:
         try:
             for message in watch:
-                self._devices.update(self._resource, self, {d.ID: d.health == HEALTHY for d in message.devices})
+                healthy = {d.ID: d.health == HEALTHY for d in message.devices}
+                numa_nodes = {d.ID: frozenset(n.ID for n in d.topology.nodes) for d in message.devices}
+                self._devices.update(self._resource, self, healthy, {d: n for d, n in numa_nodes.items() if n})
         except grpc.RpcError:
             pass  # this is how every stream ends, whoever ended it
         finally:

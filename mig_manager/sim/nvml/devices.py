@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+
 from mig_manager.geometry.cards import NVIDIA_VENDOR_ID
 from mig_manager.sim.model import devices
 from mig_manager.sim.model.codes import NvmlCode, NvmlFault
@@ -28,6 +30,7 @@ from mig_manager.sim.nvml.convert import (
 BODIES = Bodies()
 _MIB = 1024 * 1024
 _NO_INSTANCE = 0xFFFFFFFF
+_SCOPES = (0, 1)  # NVML_AFFINITY_SCOPE_NODE and _SOCKET
 _ENABLED = 1  # NVML_FEATURE_ENABLED
 _ARCHITECTURES = {7: 6, 8: 7, 9: 9, 10: 10, 12: 10}  # NVML_DEVICE_ARCH_* by the major compute capability
 
@@ -83,6 +86,19 @@ def _index(store: Store, handles: Handles, device: Argument, index: Argument) ->
 def _minor(store: Store, handles: Handles, device: Argument, minor: Argument) -> None:
     key, out = handles.device(device), uint_out(minor)
     put(out, devices.physical_card(store, key).minor)
+
+
+@BODIES.named("nvmlDeviceGetMemoryAffinity")
+def _memory_affinity(  # noqa: PLR0913, PLR0917 - nvml.h says so
+    store: Store, handles: Handles, device: Argument, size: Argument, nodes: Argument, scope: Argument
+) -> None:
+    key, words, out = handles.device(device), number(size), pointer(nodes, ctypes.c_ulong)
+    if words == 0 or number(scope) not in _SCOPES:
+        raise NvmlFault(NvmlCode.INVALID_ARGUMENT)
+    # A NUMA node is never split here, so that both scopes mean the same.
+    mask = devices.numa_mask(store, key)
+    for word in range(words):
+        out[word] = mask if word == 0 else 0
 
 
 @BODIES.named("nvmlDeviceGetPciInfo_v3")

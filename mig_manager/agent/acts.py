@@ -24,7 +24,6 @@ from mig_manager.kube.ownership import is_tracked
 from mig_manager.planner.strategy import Strategy
 
 UPDATING = "updating"
-NUDGE_AFTER_S = 60.0
 
 
 def patch_node(ctx: Context, body: Mapping[str, Any]) -> None:
@@ -133,23 +132,6 @@ def delete_pod(ctx: Context, pod: Pod) -> None:
     """Ask for exactly this pod's deletion; one that is gone already is as well."""
     with suppress(NotFoundError, ConflictError):
         ctx.ports.cluster.delete(POD, pod.name, pod.namespace, uid=pod.uid)
-
-
-def nudge_plugin(ctx: Context) -> None:
-    """Start the device plugin anew when it goes on offering what is no longer there, or not what is.
-
-    It reads the cards only at its start, so slices that somebody changed by hand stay unknown to it. Once for a set of
-    devices and only after a while: a plugin that cannot advertise them is not helped by more of it.
-    """
-    devices = frozenset(d.id for d in ctx.devices)
-    if ctx.kubelet_error or devices == ctx.memory.nudged:
-        return
-    if ctx.memory.waited_s(f"stale {sorted(devices)}", ctx.now) < NUDGE_AFTER_S:
-        return
-    for pod in plugin_pods(ctx.settings.clients, ctx.pods):
-        if pod.ready:
-            delete_pod(ctx, pod)
-            ctx.memory.nudged = devices
 
 
 def _only_restarted(ctx: Context, restart: Iterable[str]) -> bool:

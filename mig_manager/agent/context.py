@@ -101,13 +101,19 @@ class Settings:
 class Memory:
     """Since when something is being waited for, by what it is; lost with the process: then the clocks start anew.
 
-    ``nudged`` are the devices for which the device plugin was started anew because it did not list them. ``announced``
-    are the uids of pods that have been told that they will be evicted.
+    ``nudged`` are the devices for which the device plugin was started anew because it did not list them. ``cut_at`` is
+    when the cards were last changed, until a plugin from before was started anew for it. ``announced`` are the uids of
+    pods that have been told that they will be evicted.
     """
 
     since: dict[str, datetime] = field(default_factory=dict)
     nudged: frozenset[str] = frozenset()
+    cut_at: datetime | None = None
     announced: frozenset[str] = frozenset()
+
+    def cut(self, now: datetime) -> None:
+        """The cards have just been changed: whatever device plugin is there by now has not seen it."""
+        self.cut_at, self.nudged = now, frozenset()
 
     def waited_s(self, what: str, now: datetime) -> float:
         """How long that has been waited for, in seconds; the first call starts the clock and stops all others alike.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 from typing import Any
 
@@ -71,6 +72,13 @@ class Pod:
         """Whether its Ready condition is true."""
         conditions = self.body.get("status", {}).get("conditions") or ()
         return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
+
+    @cached_property
+    def started(self) -> datetime | None:
+        """When it, or the last of its containers that run, was started, in whole seconds; ``None`` while none runs."""
+        statuses = self.body.get("status", {}).get("containerStatuses") or ()
+        running = [s["state"]["running"].get("startedAt") for s in statuses if "running" in (s.get("state") or {})]
+        return max((datetime.fromisoformat(time) for time in running if time), default=None)
 
     @cached_property
     def resources(self) -> frozenset[str]:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from mig_manager.agent.acts import NUDGE_AFTER_S
+import pytest
+
 from mig_manager.agent.names import PAUSED_WORD, STARTUP_TAINT
-from mig_manager.kube.kinds import NODE, POD
+from mig_manager.agent.nudging import NUDGE_AFTER_S
+from mig_manager.agent.pods import Pod
+from mig_manager.kube.errors import ForbiddenError
+from mig_manager.kube.kinds import EVENT, NODE, POD
 from tests.agent.moments import ready_message, said
 from tests.agent.test_life import TARGET, Make, advance, applied, granted
-from tests.agent.worlds import PLUGIN_GATE, UNGATED, World, every
+from tests.agent.worlds import PLUGIN_GATE, UNGATED, Process, World, every
 
 DONE = ["1g.10gb@0 1g.10gb@1 1g.10gb@2 3g.40gb@4"]
 
@@ -171,6 +175,123 @@ def test_plugin_that_is_only_starting_is_left_to_start(world: Make) -> None:
     w.kube.patch(POD, plugin["metadata"]["name"], conditions, "gpu-operator", subresource="status")
     w.settle(2)
     assert len(before) + 1 == len(plugins(w))
+
+
+# -- a plugin that comes back in the moment of the cut --
+
+
+def plugin_is_gone(make: Make) -> World:
+    """A granted node whose plugin is not deployed: its deploy label is absent."""
+    w = granted(make)
+    w.admin.patch(NODE, "n1", {"metadata": {"labels": {PLUGIN_GATE: None}}})
+    w.tick()
+    assert w.plugin() is None
+    return w
+
+
+def comes_back(w: World, at: str, *, runs_s: float) -> None:
+    """Somebody sets the label at that call of the agent; the plugin starts and looks at the cards."""
+
+    def look() -> None:
+        if w.process.names[-1] == at and w.plugin() is None:
+            w.admin.patch(NODE, "n1", {"metadata": {"labels": {PLUGIN_GATE: "true"}}})
+            w._daemon_set()
+            w.clock.sleep(runs_s)
+
+    w.process.look = look
+
+
+def stale_plugins(w: World) -> int:
+    """How many Events say that a plugin was older than the cut."""
+    return sum(e["count"] for e in w.admin.list(EVENT).items if e["reason"] == "StaleDevicePlugin")
+
+
+@pytest.mark.parametrize("at", ["journal begun", "nvmlGpuInstanceDestroy", "nvmlDeviceCreateGpuInstanceWithPlacement"])
+@pytest.mark.parametrize("runs_s", [0.0, 2.0])
+def test_plugin_that_comes_back_in_the_moment_of_the_cut(world: Make, at: str, runs_s: float) -> None:
+    """It offers what it saw then: it is started anew at once, and the node is Ready in seconds and never Degraded."""
+    w = plugin_is_gone(world)
+    before, start = plugins(w), w.clock.now()
+    comes_back(w, at, runs_s=runs_s)
+    ended = w.settle()
+    assert "release: Done" == ended[-1]
+    assert len(before) + 2 == len(plugins(w))
+    assert 2 == stale_plugins(w)  # on the Node and on the MIGNode
+    assert (w.clock.now() - start).total_seconds() < 30
+    assert {"nvidia.com/mig-1g.10gb": 3, "nvidia.com/mig-3g.40gb": 1} == w.status["resources"]
+    w.assert_clean()
+
+
+def test_plugin_from_before_the_cut_is_restarted_once(world: Make) -> None:
+    """One that cannot advertise the new slices is not started anew again and again, and people read why it was."""
+    w = plugin_is_gone(world)
+    before, old = plugins(w), w._enumerate()
+    comes_back(w, "journal begun", runs_s=2.0)
+    w._enumerate = lambda: old  # type: ignore[method-assign]
+    advance(w, "await_advertised")
+    assert "runs since before the cards were changed and is started anew" in ready_message(w)
+    ended = w.settle(20, seconds=5)
+    assert {"await_advertised: AwaitingAdvertised"} == set(ended)
+    assert len(before) + 2 == len(plugins(w))
+
+
+def test_old_plugin_that_may_not_be_deleted_is_waited_for(world: Make) -> None:
+    """Where the agent has not that right it says so, and goes on to the deadline as with any other."""
+
+    class NoDeletions(Process):
+        """An agent whose every deletion is forbidden."""
+
+        def request(self, doing: str, *, answered: bool) -> None:
+            """Refuse it."""
+            if doing.startswith("delete"):
+                raise ForbiddenError(doing, "not in this namespace")
+            super().request(doing, answered=answered)
+
+    w = plugin_is_gone(world)
+    w.process = NoDeletions()
+    comes_back(w, "journal begun", runs_s=2.0)
+    advance(w, "await_advertised")
+    assert "must be deleted by hand" in ready_message(w)
+    assert "release: NotAdvertised" in w.settle(20, seconds=20)
+    w.assert_clean()
+
+
+@pytest.mark.parametrize("started", [False, True])
+def test_plugin_from_after_the_cut_is_left_to_start(world: Make, started: bool) -> None:
+    """Younger than the cut and nothing offered yet, or older and not ready: neither is started anew."""
+    w = granted(world)
+    advance(w, "await_advertised")
+    w.tick()
+    plugin = w.plugin()
+    assert plugin is not None
+    w.offered = {}
+    w._daemon_set = lambda: None  # type: ignore[method-assign]
+    status: dict[str, Any] = {"conditions": [{"type": "Ready", "status": "True"}]}
+    if not started:
+        status = {"conditions": [], "containerStatuses": [running_since("2026-01-01T00:00:00Z")]}
+    w.kube.patch(POD, plugin["metadata"]["name"], {"status": status}, "gpu-operator", subresource="status")
+    before = plugins(w)
+    assert {"await_advertised: AwaitingAdvertised"} == set(w.settle(9))
+    assert before == plugins(w)
+
+
+def running_since(time: str) -> dict[str, Any]:
+    """A container that runs."""
+    return {"name": "c", "state": {"running": {"startedAt": time}}}
+
+
+@pytest.mark.parametrize(
+    ("statuses", "expected"),
+    [
+        ([], None),
+        ([{"name": "c", "state": {"waiting": {}}}, {"name": "d"}], None),
+        ([running_since("2026-01-02T00:00:00Z"), running_since("2026-01-01T00:00:00Z")], "2026-01-02T00:00:00+00:00"),
+    ],
+)
+def test_pod_is_as_young_as_the_last_container_that_runs(statuses: list[Any], expected: str | None) -> None:
+    """A plugin whose container was restarted has looked at the cards since."""
+    started = Pod({"status": {"containerStatuses": statuses}}).started
+    assert expected == (started.isoformat() if started else None)
 
 
 def test_startup_taint_stays_under_another_wish(world: Make) -> None:

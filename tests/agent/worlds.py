@@ -611,7 +611,12 @@ class World:
                 },
             }
             pod = self.kube.create(POD, body, "gpu-operator")
-            status = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+            running = {"startedAt": f"{self.clock.now():%Y-%m-%dT%H:%M:%SZ}"}
+            status = {
+                "phase": "Running",
+                "conditions": [{"type": "Ready", "status": "True"}],
+                "containerStatuses": [{"name": "nvidia-device-plugin", "state": {"running": running}}],
+            }
             self.kube.patch(POD, pod["metadata"]["name"], {"status": status}, "gpu-operator", subresource="status")
         uid = pod["metadata"]["uid"] if pod else ""
         if uid != self.enumerated_by:

@@ -10,7 +10,7 @@ from mig_manager.agent.live import pods_on, read_cards
 from mig_manager.agent.means import means_for
 from mig_manager.agent.planning import plan_all
 from mig_manager.agent.results import CONTINUE, SOON_S, StepResult, Wait
-from mig_manager.agent.steps.finish_begun import rebooting, verdict_of
+from mig_manager.agent.steps.finish_begun import note_changes, rebooting, verdict_of
 from mig_manager.agent.steps.stand_down import stand_down_with
 from mig_manager.gpu.apply import apply as apply_plan
 from mig_manager.gpu.reset import RebootingError
@@ -43,7 +43,7 @@ def apply(ctx: Context) -> StepResult:
     except RebootingError:
         return rebooting(ctx)
     ctx.record = ctx.ports.journal.read()
-    ctx.draft.changes += result.calls
+    note_changes(ctx, result)
     read_cards(ctx)
     plan_all(ctx)
     verdict = verdict_of(result)

@@ -45,7 +45,7 @@ def finish_begun(ctx: Context) -> StepResult:
     ctx.record = ctx.ports.journal.read()
     read_cards(ctx)
     if outcome is not None:
-        ctx.draft.changes += outcome.calls
+        note_changes(ctx, outcome)
         ctx.verdict = verdict_of(outcome)
     return CONTINUE
 
@@ -54,6 +54,13 @@ def rebooting(ctx: Context) -> Wait:
     """The end of a pass that has asked for a reboot; the record is open."""
     ctx.record = ctx.ports.journal.read()
     return Wait("Rebooting", REBOOT_RETRY_S, "the node is empty and was asked to reboot")
+
+
+def note_changes(ctx: Context, result: Result) -> None:
+    """What was done to the cards, for the report; whoever looked at them before has not seen it."""
+    ctx.draft.changes += result.calls
+    if result.calls:
+        ctx.memory.cut(ctx.now)
 
 
 def verdict_of(result: Result) -> Verdict | None:

@@ -10,6 +10,7 @@ from mig_manager.agent.context import Context, Obstacle
 from mig_manager.agent.draining import obstacle
 from mig_manager.agent.exposure import missing, why_not
 from mig_manager.agent.inventory import gone, take_stock
+from mig_manager.agent.nudging import nudge_plugin
 from mig_manager.agent.outcome import shortened
 from mig_manager.agent.planning import beyond, in_the_way
 from mig_manager.agent.preflight import others_elsewhere, others_here
@@ -78,7 +79,7 @@ def _idle(ctx: Context) -> StepResult:
         return _in_the_way(ctx.draft.obstacle) or Wait("WaitingForGrant", IDLE_RETRY_S * 20, text)
     why = missing(ctx)
     if why:
-        acts.nudge_plugin(ctx)
+        nudge_plugin(ctx)
         return Wait(why_not(ctx), IDLE_RETRY_S, why)
     lost = gone(ctx)
     return Done() if lost is None else Refuse(lost.reason, str(lost))

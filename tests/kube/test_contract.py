@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ from mig_manager.kube.memory import MemoryCluster, Store
 from mig_manager.kube.ownership import is_tracked, owners
 from mig_manager.kube.port import Cluster, Object, PatchType
 from mig_manager.sim.controlplane.access import Access, wait_until
+from mig_manager.sim.controlplane.kubectl import find_kubectl
 
 NS = "default"
 UNSCHEDULABLE = ("spec", "unschedulable")
@@ -43,6 +45,8 @@ class World:
     make_namespace: Callable[[str], None]
     terminate: Callable[[str], None]
     """Begin to delete a namespace."""
+    kubectl: Callable[[str, str], None]
+    """``kubectl cordon`` or ``uncordon`` a node."""
     salt: str
 
     def name(self, stem: str) -> str:
@@ -81,7 +85,22 @@ def world(request: pytest.FixtureRequest) -> Iterator[World]:
         store = Store()
         cluster = MemoryCluster(store, "mig-manager-test")
         somebody = MemoryCluster(store, "kubectl-cordon")
-        yield World(cluster, somebody, cluster.collect_garbage, lambda _: None, store.terminating.add, salt)
+
+        def patch_like_kubectl(verb: str, name: str) -> None:
+            wanted = verb == "cordon"
+            kubectl = MemoryCluster(store, "kubectl")
+            if bool(kubectl.get(NODE, name)["spec"].get("unschedulable")) is not wanted:
+                kubectl.patch(NODE, name, {"spec": {"unschedulable": wanted or None}}, patch_type=PatchType.STRATEGIC)
+
+        yield World(
+            cluster,
+            somebody,
+            cluster.collect_garbage,
+            lambda _: None,
+            store.terminating.add,
+            patch_like_kubectl,
+            salt,
+        )
         return
     access: Access = request.getfixturevalue("control_plane")
     real = KubernetesCluster.from_kubeconfig("mig-manager-test", access.kubeconfig)
@@ -95,7 +114,10 @@ def world(request: pytest.FixtureRequest) -> Iterator[World]:
     def terminate(name: str) -> None:
         assert 200 == access.request("DELETE", f"/api/v1/namespaces/{name}")[0]
 
-    yield World(real, person, lambda: None, make_namespace, terminate, salt)
+    def kubectl(verb: str, name: str) -> None:
+        subprocess.run([str(find_kubectl()), f"--kubeconfig={access.kubeconfig}", verb, name], check=True)
+
+    yield World(real, person, lambda: None, make_namespace, terminate, kubectl, salt)
     for kind in (POD, POD_DISRUPTION_BUDGET, DAEMON_SET, LEASE, NODE, MIG_NODE, MIG_CONFIG):
         for left in real.list(kind).items:
             if left["metadata"]["name"].endswith(salt):
@@ -474,6 +496,42 @@ class TestOwnership:
         assert frozenset() == note(world.person, None)
         assert {"kubectl-cordon"} == note(world.person, "true")
         assert {"kubectl-cordon"} == note(world.cluster, "true")
+
+    def test_kubectl_cordon_over_ours_changes_nothing(self, world: World) -> None:
+        """Kubectl sees that the node is cordoned and sends nothing; the field stays ours."""
+        world.node()
+        self.cordon(world.cluster, world)
+        world.kubectl("cordon", world.name("n"))
+        assert {"mig-manager-test"} == owners(world.cluster.get(NODE, world.name("n")), *UNSCHEDULABLE)
+
+    def test_kubectl_uncordon_lifts_ours(self, world: World) -> None:
+        """The field is gone and nobody's; what else we wrote in the same patch stays."""
+        world.node()
+        note = {"metadata": {"annotations": {"note": "ours"}}, "spec": {"unschedulable": True}}
+        world.cluster.patch(NODE, world.name("n"), note)
+        world.kubectl("uncordon", world.name("n"))
+        node = world.cluster.get(NODE, world.name("n"))
+        assert "unschedulable" not in node["spec"]
+        assert frozenset() == owners(node, *UNSCHEDULABLE)
+        assert "ours" == node["metadata"]["annotations"]["note"]
+
+    def test_kubectl_cordon_is_kubectls(self, world: World) -> None:
+        """A cordon by kubectl, after it has lifted ours, is not ours, and our patch over it does not make it ours."""
+        world.node()
+        self.cordon(world.cluster, world)
+        for verb in ("uncordon", "cordon"):
+            world.kubectl(verb, world.name("n"))
+        theirs = owners(world.cluster.get(NODE, world.name("n")), *UNSCHEDULABLE)
+        assert {"kubectl"} == theirs
+        assert theirs == owners(self.cordon(world.cluster, world), *UNSCHEDULABLE)
+
+    def test_our_uncordon_leaves_no_owner_and_ends_kubectls(self, world: World) -> None:
+        """By the server anybody's patch lifts anybody's cordon: it is ours to look whose it is first."""
+        world.node()
+        world.kubectl("cordon", world.name("n"))
+        node = self.cordon(world.cluster, world, None)
+        assert "unschedulable" not in node["spec"]
+        assert frozenset() == owners(node, *UNSCHEDULABLE)
 
     def test_a_node_of_nothing_but_a_name_is_not_tracked(self, world: World) -> None:
         """The server keeps no record of owners for an object created without any field, and no patch starts one."""

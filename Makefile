@@ -66,6 +66,10 @@ bench: control-plane ## what planning, applying, agent and controller cost, agai
 chaos: control-plane ## kill the agent at every point of every story, and let every call fail in every way (an hour; EVERY=10: a tenth of the points)
 	@CHAOS=$(or $(EVERY),1) $(BIN)/python -m tests.chaos -n auto
 
+.PHONY: soak
+soak: control-plane ## 20 simulated nodes under random edits, kills, reboots and drifts: promises hold, nothing grows (20 minutes; NODES=, ROUNDS=, SEED=)
+	@$(BIN)/python -m tests.soak $(if $(NODES),--nodes $(NODES)) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(SEED),--seed $(SEED))
+
 .PHONY: mutants
 mutants: setup ## change every guard of a slice in use, and see a test fail each time (an hour)
 	@$(BIN)/uv sync --quiet --frozen --inexact --group mutants

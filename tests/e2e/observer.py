@@ -7,7 +7,7 @@ the controller thinks of its slots. Slices in use are watched on the machine its
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -93,17 +93,18 @@ class Observer:
     pods must stay available. ``allowed`` are evictions that the test expects, by pod name.
     """
 
-    def __init__(self, recorder: Recorder, namespace: str) -> None:
+    def __init__(self, recorder: Recorder, namespace: str, poll_s: float = POLL_S) -> None:
         self.max_unavailable = 1
         self.budgets: list[tuple[Mapping[str, str], int]] = []
         self.evicted: set[str] | None = None
         self._recorder = recorder
         self._namespace = namespace
+        self._poll_s = poll_s
         self._watched: dict[str, SlicesInUse] = {}
 
     def watch(self, node: SimulatedNode) -> None:
         """Observe a node, and the slices in use on its machine."""
-        self._watched[node.name] = SlicesInUse(node)
+        self._watched[node.name] = SlicesInUse(node, poll_s=self._poll_s)
 
     def stop(self) -> None:
         """End what runs for it."""
@@ -112,8 +113,7 @@ class Observer:
 
     def judge(self) -> None:
         """AssertionError, with what happened when, if a promise was broken; call it when all is calm."""
-        for name, watch in self._watched.items():
-            assert [] == watch.destroyed, f"{name}: slices in use were destroyed"
+        self.judge_slices()
         history = self._recorder.history()
         judge_outages(history, self._watched, self.max_unavailable)
         judge_cordons(history, self._watched)
@@ -122,13 +122,25 @@ class Observer:
         if self.evicted is not None:
             assert self.evicted == evictions(history, self._watched)
 
+    def judge_slices(self) -> None:
+        """AssertionError if a slice in use was destroyed."""
+        for name, watch in self._watched.items():
+            assert [] == watch.destroyed, f"{name}: slices in use were destroyed"
+
+    def slices_gone(self) -> int:
+        """How many slices were destroyed, by whomever, but not by a reboot."""
+        return sum(watch.gone for watch in self._watched.values())
+
     def most_out(self) -> int:
         """How many nodes were taken out by us at the same time, at most."""
         return judge_outages(self._recorder.history(), self._watched, len(self._watched))
 
 
-def judge_outages(history: Iterable[Event], names: Iterable[str], limit: int) -> int:
-    """Never are more than ``limit`` of these nodes taken out by us; returns how many there were at most."""
+def judge_outages(history: Iterable[Event], names: Iterable[str], limit: int | Callable[[int], int]) -> int:
+    """Never are more than ``limit`` of these nodes taken out by us; returns how many there were at most.
+
+    A limit that changes is a function of the version of the cluster.
+    """
     stories = {name: _Story() for name in names}
     out: set[str] = set()
     most = 0
@@ -144,7 +156,8 @@ def judge_outages(history: Iterable[Event], names: Iterable[str], limit: int) ->
         elif event.kind is NODE:
             _follow(event, story, out)
             most = max(most, len(out))
-            assert len(out) <= limit, f"at version {event.version} {sorted(out)} are taken out, and {limit} may be"
+            allowed = limit(event.version) if callable(limit) else limit
+            assert len(out) <= allowed, f"at version {event.version} {sorted(out)} are taken out, and {allowed} may be"
     return most
 
 
@@ -170,8 +183,8 @@ def _follow(event: Event, story: _Story, out: set[str]) -> None:
             story.promised = now.promises
 
 
-def judge_cordons(history: Iterable[Event], names: Iterable[str]) -> None:
-    """A person's cordon is lifted by a person only, and at the end nothing of ours is left."""
+def judge_cordons(history: Iterable[Event], names: Iterable[str], *, calm: bool = True) -> None:
+    """A person's cordon is lifted by a person only, and at the end, when all is ``calm``, nothing of ours is left."""
     wanted = set(names)
     last: dict[str, NodeView] = {}
     for event in history:
@@ -186,14 +199,18 @@ def judge_cordons(history: Iterable[Event], names: Iterable[str]) -> None:
             assert before.noted is now.noted, f"version {event.version}: we lifted a cordon that is not ours"
         assert now.cordoned_by <= {MANAGER, PERSON, "kubectl-cordon"}, now.cordoned_by
         last[event.name] = now
-    for name, view in last.items():
+    for name, view in last.items() if calm else ():
         assert not view.ours, f"{name}: something of ours is left: {view}"
         assert not view.noted, f"{name}: our annotation is left"
 
 
-def judge_budget(history: Iterable[Event], labels: Mapping[str, str], least: int) -> None:
-    """No eviction leaves fewer healthy pods with these labels than the budget wants."""
+def judge_budget(history: Iterable[Event], labels: Mapping[str, str], least: int, lag_s: float = 0.0) -> None:
+    """No eviction leaves fewer healthy pods with these labels than the budget wants.
+
+    Of pods that were lost in other ways (deleted, rebooted) the disruption controller hears up to ``lag_s`` later.
+    """
     healthy: set[str] = set()
+    lost: dict[str, float] = {}
     for event in history:
         if event.kind is not POD or not labels.items() <= (event.body["metadata"].get("labels") or {}).items():
             continue
@@ -203,8 +220,11 @@ def judge_budget(history: Iterable[Event], labels: Mapping[str, str], least: int
         else:
             healthy.discard(event.uid)
         if was_healthy and _evicted(event.body):
+            unheard = sum(event.at - at < lag_s for at in lost.values())
             said = f"version {event.version}: evicting {event.name} left {len(healthy)} of {least} pods"
-            assert len(healthy) >= least, said
+            assert len(healthy) + unheard >= least, said
+        elif was_healthy and event.uid not in healthy:
+            lost[event.uid] = event.at
 
 
 def evictions(history: Iterable[Event], names: Iterable[str]) -> set[str]:
@@ -229,10 +249,14 @@ class SlicesInUse:
 
     Instances are told apart by the number that each gets when it is created, so that one which was destroyed and
     created again under the same id does not pass for the old one. A reboot takes everything, and is nobody's fault.
+    ``gone`` counts the slices, in use or not, that were destroyed otherwise, by whomever.
     """
 
-    def __init__(self, node: SimulatedNode, *, start: bool = True) -> None:
+    def __init__(self, node: SimulatedNode, *, start: bool = True, poll_s: float = POLL_S) -> None:
         self.destroyed: list[str] = []
+        self.gone = 0
+        self._present: tuple[str, Mapping[str, int]] = ("", {})
+        self._poll_s = poll_s
         self._node = node
         self._known: dict[tuple[str, str, str], int] = {}
         self._stop = threading.Event()
@@ -246,7 +270,7 @@ class SlicesInUse:
         self._thread.join()
 
     def _run(self) -> None:
-        while not self._stop.wait(POLL_S):
+        while not self._stop.wait(self._poll_s):
             self.look()
 
     def look(self) -> None:
@@ -255,6 +279,7 @@ class SlicesInUse:
         before = self._held()
         state = self._node.machine.read()
         present = _generations(state)
+        self._count(state.boot_id, present)
         # Only what was held before and after the cards were read was held while they were.
         still = self._held()
         if kubelet is not self._node.kubelet or state.boot_id != self._node.machine.read().boot_id:
@@ -265,6 +290,12 @@ class SlicesInUse:
             if generation == GONE or self._known.setdefault(key, generation) != generation:
                 self.destroyed.append(f"{device} of {pod}")
         self._known = {k: v for k, v in self._known.items() if (k[1], k[2]) in still}
+
+    def _count(self, boot: str, present: Mapping[str, int]) -> None:
+        former_boot, former = self._present
+        if boot == former_boot:
+            self.gone += sum(bool(generation) and present.get(d) != generation for d, generation in former.items())
+        self._present = (boot, present)
 
     def _held(self) -> set[tuple[str, str]]:
         return {

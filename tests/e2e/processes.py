@@ -50,6 +50,11 @@ class Process:
         return self._process is not None and self._process.poll() is None
 
     @property
+    def ended_by_itself(self) -> bool:
+        """Whether it was started and is gone, and nobody has ended it."""
+        return self._process is not None and self._process.poll() is not None
+
+    @property
     def pid(self) -> int:
         """The number of its process, which must have been started."""
         assert self._process is not None, f"{self.name} was not started"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import pytest
@@ -77,6 +77,15 @@ def test_two_nodes_out_at_once() -> None:
     assert 2 == judge_outages(history, ["n1", "n2"], 2)
 
 
+def test_limit_that_changes() -> None:
+    """What counts is the limit at the version at which a node is taken out."""
+    history = [*taken_out("n1"), *taken_out("n2")]
+    second = history[-1].version
+    assert 2 == judge_outages(history, ["n1", "n2"], lambda version: 2 if version >= second else 1)
+    with pytest.raises(AssertionError, match=f"at version {second} .* are taken out, and 1 may be"):
+        judge_outages(history, ["n1", "n2"], lambda version: 2 if version < second else 1)
+
+
 def test_one_node_after_the_other() -> None:
     """A node is out until neither cordon nor pause is left, and then no more."""
     paused = [*taken_out("n1"), node("n1", paused=True), *taken_out("n2")]
@@ -126,6 +135,22 @@ def test_something_left(last: Event) -> None:
     """At the end neither cordon nor pause nor a note of them is left."""
     with pytest.raises(AssertionError, match="is left"):
         judge_cordons([node("n1"), last], ["n1"])
+    judge_cordons([node("n1"), last], ["n1"], calm=False)
+
+
+def test_budget_that_has_not_heard_yet() -> None:
+    """A pod that was deleted counts a while longer for the API server, one that was evicted does not."""
+    there, deleted = [pod("a"), pod("b"), pod("c")], pod("a", ready=False)
+    evicted = pod("b", evicted=True, ready=False)
+    with pytest.raises(AssertionError, match="evicting b left 1 of 2"):
+        judge_budget([*there, deleted, evicted], {"app": "a"}, 2)
+    judge_budget([*there, deleted, evicted], {"app": "a"}, 2, lag_s=60)
+    late = replace(evicted, at=deleted.at + 60)
+    with pytest.raises(AssertionError, match="evicting b left 1 of 2"):
+        judge_budget([*there, deleted, late], {"app": "a"}, 2, lag_s=60)
+    both = [pod("a", evicted=True, ready=False), evicted]
+    with pytest.raises(AssertionError, match="evicting b left 1 of 2"):
+        judge_budget([*there, *both], {"app": "a"}, 2, lag_s=60)
 
 
 def test_budget_broken() -> None:
@@ -188,3 +213,22 @@ def test_whole_card_in_use_switched() -> None:
     machine.set_mig(0, enabled=True)
     watch.look()
     assert [f"{device} of work/p"] == watch.destroyed
+
+
+def test_slices_that_are_gone() -> None:
+    """Every slice that goes is counted, one that is made anew under the old name too; a reboot's are not."""
+    machine = Machine.create(None, ["A30"], mig=True)
+    machine.add_instance(0, "2g.12gb", start=0)
+    machine.add_instance(0, "2g.12gb", start=2)
+    watch = SlicesInUse(cast("SimulatedNode", Books(machine)), start=False)
+    watch.look()
+    assert 0 == watch.gone
+    machine.remove_instance(0, start=0)
+    machine.add_instance(0, "2g.12gb", start=0)
+    watch.look()
+    machine.remove_instance(0, start=2)
+    watch.look()
+    assert 2 == watch.gone
+    machine.reboot()
+    watch.look()
+    assert 2 == watch.gone

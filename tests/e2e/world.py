@@ -21,7 +21,7 @@ from mig_manager.sim.node.node import SimulatedNode
 from mig_manager.sim.node.plugin_devices import Strategy
 from mig_manager.sim.node.pod_spec import SHUTDOWN_SECONDS
 from tests.e2e.hosts import Host, Slices, new_machine, offered, ours, reason
-from tests.e2e.observer import Observer
+from tests.e2e.observer import POLL_S, Observer
 from tests.e2e.plane import PRODUCT, WORK, Plane, agent_pod
 from tests.e2e.processes import Process
 from tests.e2e.waiting import DEADLINE_S, until
@@ -30,9 +30,14 @@ POOL = "e2e.example/pool"
 
 
 class World:
-    """A context manager that leaves nothing behind, and has the observer judge at its end."""
+    """A context manager that leaves nothing behind, and has the observer judge at its end.
 
-    def __init__(self, plane: Plane, name: str, directory: Path) -> None:
+    ``look_s`` is how often the kubelets look at their pods, and ``poll_s`` the observer at slices in use.
+    """
+
+    def __init__(
+        self, plane: Plane, name: str, directory: Path, *, look_s: float = 0.15, poll_s: float = POLL_S
+    ) -> None:
         self.plane = plane
         self.person = plane.person
         self.name = f"{name[:30].strip('-')}-{next(plane.numbers)}"
@@ -40,7 +45,8 @@ class World:
         self._directory = directory
         self._stack = ExitStack()
         self.fleet = Fleet(plane.kubelet)
-        self.observer = Observer(plane.recorder, WORK)
+        self.observer = Observer(plane.recorder, WORK, poll_s)
+        self._look_s = look_s
         self.controller = plane.controller
         self.processes: list[Process] = [self.controller]
         # The controller is older than this world, and its log longer.
@@ -49,7 +55,7 @@ class World:
 
     def __enter__(self) -> Self:
         self._stack.enter_context(self.fleet)
-        self.fleet.run(interval_s=0.15)
+        self.fleet.run(self._look_s)
         if not self.controller.running:
             self.controller.start()
         return self

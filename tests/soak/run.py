@@ -24,8 +24,11 @@ PAUSE_S = (0.2, 3.0)
 REST_S = 300.0
 """So long everything may take to come to rest. Minutes, for a machine of two cores with twenty agents on it."""
 
-HELP_AFTER_S = 40.0
-"""Then the pods that are in the way of nodes which are not at rest are deleted, and again after as long."""
+HELP_AFTER_S = 30.0
+"""Then the pods on nodes that say that pods are in the way are deleted, and again after as long."""
+
+IN_THE_WAY = ("EvictionBlocked", "DrainTimeout", "DrainOverdue", "InUse", "BarePod", "WaitingForCompletion")
+"""What such nodes say."""
 
 CALM_S = 20.0
 IDLE_S = 60.0
@@ -117,8 +120,9 @@ class Soak:
                 return
             if now - helped > HELP_AFTER_S:
                 helped = now
-                for name in unfinished:
-                    self.site.workloads.clear(name)
+                for name, why in unfinished.items():
+                    if why in IN_THE_WAY:
+                        self.site.workloads.clear(name)
             time.sleep(1)
         self.report.rests += 1
         version = self.site.person.list(MIG_NODE).resource_version

@@ -16,13 +16,15 @@ from tests.soak.site import Site
 
 def test_small_soak(programs: Programs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two nodes, three rounds: no promise is broken, all comes to rest, and the report has figures."""
-    monkeypatch.setattr(run, "CALM_S", 1.0)
-    monkeypatch.setattr(run, "IDLE_S", 1.0)
+    for name in ("CALM_S", "IDLE_S"):
+        monkeypatch.setattr(run, name, 1.0)
+    monkeypatch.setattr(run, "PAUSE_S", (0.0, 0.5))
+    monkeypatch.setattr(run, "HELP_AFTER_S", 5.0)
     report = Report(nodes=2, seed=3)
     lines: list[str] = []
     with deployed(programs) as plane, Site(plane, tmp_path, 2) as site:
         run.soak(site, report, 3, lines.append)
-        explained = site.explain()
+        explained = "\n".join([*lines, site.explain()])
     assert "" == report.violation, explained
     assert "" == report.stuck, explained
     assert (3, 4) == (report.rounds, len(lines))

@@ -26,7 +26,9 @@ def hurry() -> None:
     ):
         for name in names:
             setattr(module, name, getattr(module, name) / HASTE)
-    outcome.LONGEST_RETRY_S = outcome.LONGEST_REST_S = 30.0
+    # By name, as the modules import some of these from others.
+    for name in ("LONGEST_RETRY_S", "LONGEST_REST_S"):
+        setattr(outcome, name, 30.0)
     setattr(program, "Settings", partial(Settings, resync_s=60.0, look_s=3.0))  # noqa: B010 - a name that it imports
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 
 from mig_manager.agent.availability import unavailable_anyway
-from mig_manager.agent.identity import Cordon
+from mig_manager.agent.identity import Cordon, cordon_note, cordoned_since
+from mig_manager.agent.names import CORDONED
 
 READY = {"metadata": {}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}}
 
@@ -35,3 +38,15 @@ def test_our_own_cordon_makes_no_node_unavailable_anyway(*, noted: bool) -> None
     """What we did ourselves is no reason to do more of it without a slot; a person's cordon is."""
     cordon = Cordon(unschedulable=True, noted=noted, owned=noted)
     assert unavailable_anyway(READY, cordon, lacking=False) is not noted
+
+
+def test_since_when_the_node_is_cordoned() -> None:
+    """The annotation of a cordon says so itself, whichever grant it was made under."""
+    since = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+    assert since == cordoned_since({"metadata": {"annotations": {CORDONED: cordon_note(7, since)}}})
+
+
+@pytest.mark.parametrize("annotations", [{}, {CORDONED: "by hand"}, {CORDONED: "{}"}, {CORDONED: '{"since": 5}'}])
+def test_damaged_annotation_says_no_time(annotations: dict[str, str]) -> None:
+    """A person may have written there; the hold says since when the node is closed then."""
+    assert cordoned_since({"metadata": {"annotations": annotations}}) is None

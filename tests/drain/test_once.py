@@ -10,7 +10,7 @@ import pytest
 from mig_manager.api.migconfig import Drain
 from mig_manager.kube.drain.classify import Policy
 from mig_manager.kube.drain.once import BLOCKED_RETRY_S, Pod, Progress, drain_once, judge, listed
-from mig_manager.kube.errors import BlockedError, ConflictError, UnavailableError
+from mig_manager.kube.errors import BlockedError, ConflictError, NamespaceTerminatingError, UnavailableError
 from mig_manager.kube.kinds import DAEMON_SET, POD, POD_DISRUPTION_BUDGET
 from mig_manager.kube.memory import Call, MemoryCluster, Store
 from tests.drain.pods import owned_by, pod
@@ -166,9 +166,19 @@ def test_namespace_that_is_going() -> None:
     assert Progress(leaving=("ns/a",)) == c.round("a")
 
 
+def test_namespace_that_begins_to_go_between_dry_run_and_eviction() -> None:
+    """Its pods leave with it then, and it keeps nobody else from being evicted."""
+    c = Cluster()
+    c.pod("a")
+    c.pod("b")
+    c.errors["evict", "a"] = NamespaceTerminatingError("evicting", "namespace ns is being terminated")
+    assert Progress(evicted=("ns/b",), leaving=("ns/a",)) == c.round("a", "b")
+
+
 def test_messages_stay_short() -> None:
     """Three pods are named, the others counted."""
     assert "a; b; c" == listed(["a", "b", "c"])
+    assert "a; b; c; and 1 more" == listed(["a", "b", "c", "d"])
     assert "a; b; c; and 2 more" == listed(["a", "b", "c", "d", "e"])
 
 

@@ -103,13 +103,15 @@ class Memory:
 
     ``nudged`` are the devices for which the device plugin was started anew because it did not list them. ``cut_at`` is
     when the cards were last changed, until a plugin from before was started anew for it. ``announced`` are the uids of
-    pods that have been told that they will be evicted.
+    pods that have been told that they will be evicted. ``blockers`` are the pods that were in the way when an attempt
+    was given up, by ``namespace/name``.
     """
 
     since: dict[str, datetime] = field(default_factory=dict)
     nudged: frozenset[str] = frozenset()
     cut_at: datetime | None = None
     announced: frozenset[str] = frozenset()
+    blockers: frozenset[str] = frozenset()
 
     def cut(self, now: datetime) -> None:
         """The cards have just been changed: whatever device plugin is there by now has not seen it."""

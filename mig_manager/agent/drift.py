@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from mig_manager.agent.context import Ports
@@ -38,6 +39,14 @@ def look_idle(ports: Ports) -> Look:
         return Look(cards, driver, tuple(sorted(ports.pod_resources.allocatable())))
     except PodResourcesError:
         return Look(cards, driver, kubelet_answers=False)
+
+
+def have_gone(ports: Ports, pods: Collection[str]) -> bool:
+    """Whether the kubelet runs none of these pods (``namespace/name``) any more; of no pods, or unanswered: no."""
+    try:
+        return bool(pods) and not {pod.full_name for pod in ports.pod_resources.list()}.intersection(pods)
+    except PodResourcesError:
+        return False
 
 
 def look_moving(ports: Ports) -> Look:

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 
 from mig_manager.agent.agent import Agent
-from mig_manager.agent.drift import look_idle, look_moving
+from mig_manager.agent.drift import have_gone, look_idle, look_moving
 from mig_manager.agent.mailbox import Mailbox, News
 from mig_manager.agent.pacing import Pacing
 from mig_manager.agent.results import Done, Wait
@@ -126,5 +126,9 @@ class Worker:
             left = until - self._heartbeat
             if left <= 0 or self._mailbox.wait(min(left, interval), self._agent.read):
                 return
-            if self._monotonic() < until and look(ports) != seen:
+            if self._monotonic() < until and (look(ports) != seen or (not moving and self._way_is_free())):
                 return
+
+    def _way_is_free(self) -> bool:
+        """Whether those have gone because of whom an attempt was given up; the next pass may let another begin."""
+        return have_gone(self._agent.ports, self._agent.memory.blockers)

@@ -449,3 +449,80 @@ def test_before_a_reboot_everybody_leaves(world: Make) -> None:
     wanted = (Holder("ns/daemon"), Holder("ns/leaves", leaving=True), Holder("ns/p"), Holder("pid 7"))
     assert wanted == must_leave(reboot, holders, here)
     assert () == must_leave(plan, {}, here)
+
+
+# -- who was in the way has gone --
+
+
+def given_up(make: Make, owner: str = "Job") -> World:
+    """A node whose drain timed out because of a Job's pod, or one that a budget keeps, and that rests."""
+    w = planned(make, timeoutSeconds=60)
+    w.pod("goes", GOING, owner=owner, labels=GUARDED)
+    w.budget(GUARDED)
+    w.control()
+    assert "stand_down: DrainTimeout" in w.settle(40, seconds=3)
+    assert w.grant_status["notBefore"]
+    return w
+
+
+@pytest.mark.parametrize("owner", ["Job", "ReplicaSet"])
+def test_next_attempt_begins_when_who_was_in_the_way_has_gone(world: Make, owner: str) -> None:
+    """It need not rest any more: another id is given at once, and nothing is done under the one that was given up."""
+    w = given_up(world, owner)
+    w.end("goes")
+    assert "take_up: WaitingForGrant" == w.settle(1)[-1]
+    assert "who was in the way has gone" in ready_message(w)
+    assert {"id": 1, "state": "Released", "result": "Aborted", "attempts": 1}.items() <= w.grant_status.items()
+    assert "notBefore" not in w.grant_status
+    assert {"take_up: DrainTimeout"} == set(w.settle(3))
+    assert CORDONED not in w.annotations
+    w.control()
+    assert "release: Done" == w.settle()[-1]
+    assert [] == w.deleted
+
+
+def test_it_rests_on_while_somebody_is_in_the_way(world: Make) -> None:
+    """Whoever came meanwhile is as good a reason; and once all have gone, that is seen too."""
+    w = given_up(world)
+    w.end("goes")
+    w.pod("next", GOING, labels=GUARDED)
+    assert {"take_up: DrainTimeout"} == set(w.settle(3))
+    assert w.grant_status["notBefore"]
+    assert frozenset({"default/next"}) == w.agent_memory.blockers
+    w.end("next")
+    assert "take_up: WaitingForGrant" == w.settle(1)[-1]
+    assert "notBefore" not in w.grant_status
+
+
+def test_attempt_that_was_given_up_for_another_reason_rests(world: Make) -> None:
+    """Somebody uncordoned while nobody was in the way: nobody's end brings the next attempt."""
+    w = planned(world)
+    w.control()
+    advance(w, "pause_clients")
+    w.uncordon()
+    assert "stand_down: Uncordoned" == w.settle(1)[-1]
+    assert {"take_up: Uncordoned"} == set(w.settle(3))
+    assert w.grant_status["notBefore"]
+
+
+def test_agent_that_was_started_anew_lets_the_node_rest(world: Make) -> None:
+    """It does not know who was in the way; the time that was asked for passes."""
+    w = given_up(world)
+    w.agent_memory.blockers = frozenset()
+    w.end("goes")
+    assert {"take_up: DrainTimeout"} == set(w.settle(3))
+    w.tick(120)
+    w.control()
+    assert "release: Done" == w.settle()[-1]
+
+
+def test_who_was_in_the_way_is_forgotten_when_the_next_attempt_begins(world: Make) -> None:
+    """And when nothing is wanted any more: nobody looks for them for ever."""
+    w = given_up(world)
+    w.tick(120)
+    w.control()
+    w.run_pass()
+    assert frozenset() == w.agent_memory.blockers
+    w.leave_pool()
+    w.settle(2)
+    assert frozenset() == w.agent_memory.blockers

@@ -12,7 +12,8 @@ import kopf
 import pytest
 
 from mig_manager.agent.agent import Agent
-from mig_manager.agent.drift import look_idle, look_moving
+from mig_manager.agent.context import Memory
+from mig_manager.agent.drift import have_gone, look_idle, look_moving
 from mig_manager.agent.handlers import Bell, configure, registry_for
 from mig_manager.agent.mailbox import Mailbox, News
 from mig_manager.agent.reconciler import Ending
@@ -31,6 +32,7 @@ class Passes:
 
     def __init__(self, real: Agent, mailbox: Mailbox, *results: StepResult | Exception) -> None:
         self.ports, self.settings, self.seen = real.ports, real.settings, real.seen
+        self.memory = Memory()
         self.read: News | None = None
         self.mailbox, self.results = mailbox, list(results)
         self.count = 0
@@ -205,6 +207,30 @@ def test_change_on_the_machine_brings_a_pass(world: Make, tmp_path: Path) -> Non
         worker = Worker(passes, mailbox, lock_in(tmp_path), lambda: time[0])  # type: ignore[arg-type]
         worker.run()
     assert 2 == passes.count
+
+
+@pytest.mark.parametrize(("blockers", "at_once"), [((), False), (("default/stays",), False), (("default/gone",), True)])
+def test_end_of_who_was_in_the_way_brings_a_pass(
+    world: Make, tmp_path: Path, blockers: tuple[str, ...], at_once: bool
+) -> None:
+    """Those because of whom an attempt was given up are looked for between passes, and nobody else."""
+    w, mailbox, clock = world(A100, cut=(("1g", 0), ("2g", 2))), Mailbox(), Monotonic()
+    w.pod("stays")
+    with w.agent(look_s=0.0) as agent:
+        passes = Passes(agent, mailbox, Wait("DrainTimeout", 300.0), Done())
+        passes.memory.blockers, passes.seen = frozenset(blockers), look_idle(agent.ports)
+        Worker(passes, mailbox, lock_in(tmp_path), clock).run()  # type: ignore[arg-type]
+    assert 2 == passes.count
+    assert at_once is (clock.time < 100)
+
+
+def test_nobody_has_gone_while_the_kubelet_is_silent(world: Make) -> None:
+    """It says nothing about pods then."""
+    w = world(A100)
+    with w.agent() as agent:
+        assert have_gone(agent.ports, {"default/gone"})
+        w.kubelet_down = True
+        assert not have_gone(agent.ports, {"default/gone"})
 
 
 # -- kopf --

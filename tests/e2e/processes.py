@@ -21,7 +21,8 @@ class Process:
     """One program of the product. All its requests go through a proxy of its own; its log grows from start to start.
 
     ``kubeconfig`` is asked at every start, as a pod's token may be another by then. While ``proxied`` is false, a start
-    leads straight to the API server, by TLS as on a real cluster: what it costs is measured that way.
+    leads straight to the API server, by TLS as on a real cluster: what it costs is measured that way. ``options`` are
+    given beside the arguments.
     """
 
     def __init__(
@@ -30,6 +31,7 @@ class Process:
         self.name = name
         self.proxied = True
         self.program: Sequence[str] = ("-m", "mig_manager")
+        self.options: Sequence[str] = ()
         self.log = log
         self.proxy = Proxy(access)
         self._kubeconfig = kubeconfig
@@ -65,7 +67,8 @@ class Process:
         assert not self.running, f"{self.name} runs already"
         given = self._kubeconfig()
         kubeconfig = self.proxy.kubeconfig(given) if self.proxied else given
-        command = [sys.executable, *self.program, *self._arguments, "--kubeconfig", str(kubeconfig)]
+        command = [sys.executable, *self.program, *self._arguments, *self.options]
+        command += ["--kubeconfig", str(kubeconfig)]
         environment = {k: v for k, v in os.environ.items() if k not in ("KUBECONFIG", "COVERAGE_PROCESS_START")}
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log, env=environment, start_new_session=True)

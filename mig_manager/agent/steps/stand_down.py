@@ -6,6 +6,7 @@ from mig_manager.agent import acts, labels
 from mig_manager.agent.context import Context, Verdict
 from mig_manager.agent.exposure import wanted_labels
 from mig_manager.agent.outcome import end_of, released
+from mig_manager.agent.planning import must_leave
 from mig_manager.agent.results import CONTINUE, SOON_S, StepResult, Wait
 from mig_manager.kube.errors import ForbiddenError
 
@@ -28,6 +29,7 @@ def stand_down_with(ctx: Context, verdict: Verdict) -> StepResult:
     """Leave the node alone and report how it ended."""
     if verdict.result != "Aborted" or ctx.draft.changes:
         acts.restart_clients(ctx)
+    ctx.memory.blockers = _blockers(ctx, verdict)
     hold = ctx.hold
     state = "pending" if verdict.result in ("Applied", "Aborted") else "failed"
     present = ctx.node["metadata"].get("labels") or {}
@@ -35,6 +37,14 @@ def stand_down_with(ctx: Context, verdict: Verdict) -> StepResult:
     if hold is not None:
         ctx.draft.grant = released(hold, verdict, ctx.now)
     return Wait(verdict.reason or "Released", SOON_S, verdict.message)
+
+
+def _blockers(ctx: Context, verdict: Verdict) -> frozenset[str]:
+    """The pods that are in the way of work that is given up and due again: when they have gone it need not rest."""
+    if verdict.result != "Aborted" or not verdict.retry or ctx.work is None:
+        return frozenset()
+    pods = {pod.full_name for pod in ctx.pods}
+    return frozenset(h.name for h in must_leave(ctx.work, ctx.holding.holders, ctx.pods) if h.name in pods)
 
 
 def client_forbidden(ctx: Context, error: ForbiddenError) -> StepResult:

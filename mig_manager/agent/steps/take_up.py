@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -12,7 +13,7 @@ from mig_manager.agent.exposure import missing, why_not
 from mig_manager.agent.inventory import gone, take_stock
 from mig_manager.agent.nudging import nudge_plugin
 from mig_manager.agent.outcome import shortened
-from mig_manager.agent.planning import beyond, in_the_way
+from mig_manager.agent.planning import beyond, in_the_way, must_leave
 from mig_manager.agent.preflight import others_elsewhere, others_here
 from mig_manager.agent.results import AT_ONCE_S, CONTINUE, Done, Refuse, StepResult, Wait
 from mig_manager.agent.steps.observe import use_mignode
@@ -65,6 +66,7 @@ def _not_now(ctx: Context) -> StepResult | None:
 
 def _idle(ctx: Context) -> StepResult:
     """Nothing is held and nothing is to be done under the grant: is the node as it is wanted?"""
+    ctx.memory.blockers = frozenset()
     desired, planned = ctx.desired, ctx.draft.plan
     if desired is None:
         return Wait("NotWanted", IDLE_RETRY_S * 20, "the node has left its pool")
@@ -130,9 +132,27 @@ def _claim(ctx: Context, grant: Grant) -> StepResult:
 def _nothing_left(ctx: Context, grant: Grant, status: GrantStatus | None) -> StepResult:
     """The grant was used up: only a new one helps."""
     if status is not None and status.result not in (None, "Applied"):
+        if status.not_before is not None and _way_is_free(ctx):
+            # The rest was for whoever was in the way. This id stays Released; the next one may come at once.
+            ctx.draft.grant = replace(status, not_before=None)
+            return Wait("WaitingForGrant", IDLE_RETRY_S, "who was in the way has gone: waiting for its turn")
         when = _when(status.not_before, grant.drain.timeout_s, ctx.now)
         return Wait(status.reason or "Waiting", IDLE_RETRY_S * 20, f"{status.message}{when}")
     return Wait("WaitingForGrant", IDLE_RETRY_S * 20, "the cards changed after the grant was carried out")
+
+
+def _way_is_free(ctx: Context) -> bool:
+    """Whether pods were in the way when the last attempt was given up, and nobody at all is by now.
+
+    Then the next attempt evicts nobody and takes seconds. One that failed for another reason rests on.
+    """
+    if not ctx.memory.blockers or ctx.work is None:
+        return False
+    pods = {pod.full_name for pod in ctx.pods}
+    way = must_leave(ctx.work, ctx.holding.holders, ctx.pods)
+    # Others may have come meanwhile: then it is they for whom it rests.
+    ctx.memory.blockers = frozenset(h.name for h in way if h.name in pods) or ctx.memory.blockers
+    return not way
 
 
 def _when(again: datetime | None, timeout_s: float, now: datetime) -> str:
@@ -182,4 +202,5 @@ def _write(ctx: Context, grant: Grant, state: GrantState) -> StepResult:
     except ConflictError as error:
         return Wait("Conflict", AT_ONCE_S, shortened(str(error)))
     use_mignode(ctx, answer)
+    ctx.memory.blockers = frozenset()
     return CONTINUE

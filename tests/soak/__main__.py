@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import json
 import logging
-import os
 import random
 import sys
 import tempfile
@@ -35,7 +34,6 @@ def main() -> int:
     options = parser.parse_args()
     # The simulated device plugins complain about cards that have no slices yet.
     logging.getLogger("mig_manager.sim").setLevel(logging.ERROR)
-    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # it tells of every socket that a plugin closes
     with shown() as progress:
         programs = find(progress)
     report = Report(options.nodes, options.seed)

@@ -12,6 +12,7 @@ from typing import Any
 
 from mig_manager.agent.context import Context
 from mig_manager.agent.outcome import shortened
+from mig_manager.agent.results import NOT_YET
 from mig_manager.api.mignode_status import GrantStatus, MIGNodeStatus
 from mig_manager.kube.errors import ClusterError
 from mig_manager.kube.events import EventType, post
@@ -33,9 +34,10 @@ _QUIET = frozenset(
         "Draining",
         "GrantChanged",
         "NotWanted",
+        "Paused",
         "PausingClients",
         "Ready",
-        "WaitingForGrant",
+        NOT_YET,
     }
 )
 """Reasons that come and go in the course of things."""

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from mig_manager.agent.context import Context, Verdict
 from mig_manager.agent.draining import obstacle
-from mig_manager.agent.planning import beyond, must_leave
+from mig_manager.agent.planning import TOO_MUCH, beyond, must_leave
 from mig_manager.agent.preflight import others_here
 from mig_manager.api.mignode import Grant
 from mig_manager.api.mignode_status import GrantStatus
@@ -108,7 +108,7 @@ def _not_as_granted(ctx: Context, grant: Grant, work: Plan) -> Verdict | None:
     if others is not None:
         return Verdict("Aborted", others.reason, others.message)
     excess = beyond(ctx, work, Impact(grant.max_impact))
-    return Verdict("Aborted", "ImpactNotAllowed", excess) if excess else None
+    return Verdict("Aborted", TOO_MUCH, excess) if excess else None
 
 
 def overdue(ctx: Context, grant: Grant) -> bool:

@@ -15,6 +15,9 @@ from mig_manager.kube.drain.classify import Policy, Skip, classify
 from mig_manager.planner.node import plan_node
 from mig_manager.planner.plan import CardPlan, Impact, Plan
 
+TOO_MUCH = "ImpactNotAllowed"
+"""The reason for leaving a node as it is because the plan does more than ``maxImpact`` allows."""
+
 
 def plan_for(ctx: Context, layout: Layout, strategy: WantedStrategy) -> Plan:
     """The cheapest way from the cards as they are, with those who use them, to the layout.

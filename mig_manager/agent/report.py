@@ -52,8 +52,9 @@ def write_status(ctx: Context, ending: Ending) -> MIGNodeStatus | None:
 def status_of(ctx: Context, ending: Ending) -> MIGNodeStatus:
     """The status as it should be. A pass that could not read everything only says so, and promises nothing."""
     before = ctx.status
-    step = "" if isinstance(ending.result, Done) else ending.step
     free = ctx.observed and ctx.hold is None and not ctx.ours
+    # A node on which nothing is done is at no step; what it waits for is the reason of its condition Ready.
+    step = "" if free else ending.step
     after = replace(
         before,
         # An answer to a generation promises that nothing of ours is left, unless a hold was written along with it.

@@ -25,7 +25,9 @@ SCHEMA = 1
 class Desired:
     """What the node shall look like: planned, never acted on. ``layout`` is ``None`` when ``error`` says why.
 
-    ``drain`` is part of it because a plan also says whether those who would have to leave can be made to.
+    ``max_impact`` and ``drain`` are part of it because a plan also says whether it is allowed, and whether those who
+    would have to leave can be made to. ``max_impact`` is ``None`` where an older controller did not say. ``paused`` is
+    for people, who look at the node first; what stops the work is that there is no grant.
     """
 
     config: str
@@ -36,6 +38,8 @@ class Desired:
     strategy: Strategy = "Auto"
     error: str = ""
     drain: Drain = field(default_factory=Drain)
+    max_impact: Impact | None = None
+    paused: bool = False
 
     @classmethod
     def from_dict(cls, desired: Mapping[str, Any]) -> Desired:
@@ -50,6 +54,8 @@ class Desired:
             strategy=desired.get("devicePluginStrategy", "Auto"),
             error=desired.get("error", ""),
             drain=Drain.from_dict(desired.get("drain", {})),
+            max_impact=desired.get("maxImpact"),
+            paused=desired.get("paused", False),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -62,6 +68,8 @@ class Desired:
             layout=layout_to_dict(self.layout) if self.layout else None,
             hash=self.hash,
             error=self.error or None,
+            maxImpact=self.max_impact,
+            paused=self.paused,
             drain=self.drain.to_dict(),
         )
 

@@ -198,11 +198,15 @@ def _is_current(view: View, turn: _Turn, grant: GrantRecord) -> bool:
 def differs(view: View) -> bool:
     """Whether ``spec.desired`` has to be written.
 
-    The MIGConfig's generation alone is no reason: pausing a pool of 5,000 nodes would write all of them.
+    The MIGConfig's generation alone is no reason: pausing a pool of 5,000 nodes would write all of them. That it is
+    paused is written where somebody may wonder why nothing happens, and taken back everywhere.
     """
     record, wish = view.record, view.wish
-    written = (record.config, record.profile, record.hash, record.error, record.drain)
-    return written != (wish.config, wish.profile, wish.hash, wish.error, wish.drain)
+    written = (record.config, record.profile, record.hash, record.error, record.drain, record.max_impact)
+    if written != (wish.config, wish.profile, wish.hash, wish.error, wish.drain, wish.max_impact):
+        return True
+    waits = view.planned and not view.in_place
+    return waits if wish.paused and not record.paused else record.paused and not wish.paused
 
 
 def _wait_for_slot(turn: _Turn, view: View) -> None:

@@ -135,7 +135,7 @@ class PlanRecord:
 class MIGNodeRecord:
     """A MIGNode. ``config`` is empty without ``spec.desired``; ``unreadable`` says why nothing can be decided.
 
-    ``config`` to ``drain`` are what ``spec.desired`` says.
+    ``config`` to ``paused`` are what ``spec.desired`` says; ``max_impact`` is ``None`` where it says nothing.
 
     ``reason`` and ``message`` are the agent's last word about the generation ``told_generation``. That is no answer to
     it: ``observed_generation`` also promises that nothing of ours is left.
@@ -151,6 +151,8 @@ class MIGNodeRecord:
     hash: str = ""
     error: str = ""
     drain: Drain = DEFAULT_DRAIN
+    max_impact: Impact | None = "EvictPods"
+    paused: bool = False
     grant: GrantRecord | None = None
     observed_generation: int = 0
     told_generation: int = 0
@@ -189,6 +191,8 @@ class MIGNodeRecord:
             hash=sys.intern(desired.get("hash", "")),
             error=desired.get("error", ""),
             drain=_drain(desired),
+            max_impact=desired.get("maxImpact"),
+            paused=desired.get("paused", False),
             grant=GrantRecord.from_dict(spec["grant"]) if spec.get("grant") else None,
             observed_generation=status.get("observedGeneration", 0),
             told_generation=condition.get("observedGeneration", 0),

@@ -81,7 +81,8 @@ class View:
         if plan.impact is None:
             return Obstacle(plan.reason or "NotFeasible", plan.message or "there is no plan for this node")
         limit = config.disruption.max_impact
-        if RANKS[plan.impact] > RANKS[limit]:
+        # An agent that knows the limit has said so itself, and why it takes that much.
+        if RANKS[plan.impact] > RANKS[limit] and plan.reason != IMPACT:
             why = f" ({plan.message})" if plan.message and not plan.reason else ""
             return Obstacle(IMPACT, f"it takes {plan.impact}{why}, and maxImpact is {limit}")
         return Obstacle(plan.reason, plan.message) if plan.reason else None

@@ -102,7 +102,7 @@ def test_pod_that_cannot_be_moved_keeps_the_node_as_it_is(world: Make, begin: An
     assert [] == w.deleted
     w.assert_clean()
     w.end("stays")
-    assert "take_up: WaitingForGrant" == w.settle(1)[-1]
+    assert "take_up: WaitingForTurn" == w.settle(1)[-1]
     assert "reason" not in w.status["plan"]
     w.grant()
     assert "release: Done" == w.settle()[-1]

@@ -18,7 +18,7 @@ def saying(reason: str, grant: GrantStatus | None = None) -> MIGNodeStatus:
     return MIGNodeStatus(grant=grant, conditions=(Condition("Ready", "False", reason, "words", NOON),))
 
 
-@pytest.mark.parametrize("reason", ["WaitingForGrant", "Draining", "Ready", "NotWanted"])
+@pytest.mark.parametrize("reason", ["WaitingForTurn", "Draining", "Ready", "NotWanted"])
 def test_what_comes_and_goes_is_no_event(reason: str) -> None:
     """Waiting for its turn is what a node does most of its life; nobody is warned of it."""
     assert [] == list(transitions(MIGNodeStatus(), saying(reason)))

@@ -302,7 +302,7 @@ def test_startup_taint_stays_under_another_wish(world: Make) -> None:
     w.admin.patch(NODE, "n1", {"spec": {"taints": [taint]}})
     advance(w, "await_advertised")
     w.want(every("7g"), profile="q")
-    assert "release: WaitingForGrant" in w.settle(3)
+    assert "release: WaitingForTurn" in w.settle(3)
     assert DONE == w.shape()
     assert "pending" == w.labels["state"]
     assert [taint] == w.node["spec"]["taints"]

@@ -78,7 +78,7 @@ def test_plan_is_published_before_anything(world: Make) -> None:
         plan["evict"],
     )
     assert before["spec"] == w.node["spec"]
-    assert ("False", "WaitingForGrant") == w.ready
+    assert ("False", "WaitingForTurn") == w.ready
     assert "nvmlGpuInstanceDestroy" not in w.process.names
 
 
@@ -251,7 +251,7 @@ def test_released_id_gives_no_slot(world: Make) -> None:
     """After Released an id is good for repairs on an unavailable node only."""
     w = applied(world)
     w.machine.add_instance(0, "1g", start=3)
-    assert "take_up: WaitingForGrant" == w.settle(3)[-1]
+    assert "take_up: WaitingForTurn" == w.settle(3)[-1]
     w.cordon()
     w.settle()
     assert ["1g.10gb@0 1g.10gb@1 1g.10gb@2 3g.40gb@4"] == w.shape()

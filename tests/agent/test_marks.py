@@ -81,4 +81,4 @@ def test_damaged_record_of_a_pause_on_a_node_that_is_not_held_is_removed(world: 
     annotate(w, PAUSED, "garbage")
     w.settle(5)
     assert PAUSED not in w.annotations
-    assert ("False", "WaitingForGrant") == w.ready
+    assert ("False", "WaitingForTurn") == w.ready

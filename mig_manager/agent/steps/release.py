@@ -7,7 +7,7 @@ from mig_manager.agent.context import Context
 from mig_manager.agent.exposure import wanted_labels, why_not
 from mig_manager.agent.inventory import gone
 from mig_manager.agent.outcome import applied
-from mig_manager.agent.results import SOON_S, Done, Refuse, StepResult, Wait
+from mig_manager.agent.results import NOT_YET, SOON_S, Done, Refuse, StepResult, Wait
 
 
 def release(ctx: Context) -> StepResult:
@@ -29,7 +29,7 @@ def release(ctx: Context) -> StepResult:
     if degraded:
         return Wait(why_not(ctx), SOON_S, degraded)
     if not _as_desired(ctx):
-        return Wait("WaitingForGrant", SOON_S, "another layout is wanted by now")
+        return Wait(NOT_YET, SOON_S, "another layout is wanted by now")
     lost = gone(ctx)
     return Done() if lost is None else Refuse(lost.reason, str(lost))
 

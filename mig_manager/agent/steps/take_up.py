@@ -13,11 +13,11 @@ from mig_manager.agent.exposure import missing, why_not
 from mig_manager.agent.inventory import gone, take_stock
 from mig_manager.agent.nudging import nudge_plugin
 from mig_manager.agent.outcome import shortened
-from mig_manager.agent.planning import beyond, in_the_way, must_leave
+from mig_manager.agent.planning import TOO_MUCH, beyond, in_the_way, must_leave
 from mig_manager.agent.preflight import others_elsewhere, others_here
-from mig_manager.agent.results import AT_ONCE_S, CONTINUE, Done, Refuse, StepResult, Wait
+from mig_manager.agent.results import AT_ONCE_S, CONTINUE, NOT_YET, Done, Refuse, StepResult, Wait
 from mig_manager.agent.steps.observe import use_mignode
-from mig_manager.api.mignode import Grant
+from mig_manager.api.mignode import Desired, Grant
 from mig_manager.api.mignode_status import GrantState, GrantStatus
 from mig_manager.api.rest import beyond_belief, rest_s
 from mig_manager.kube.errors import ConflictError, NotFoundError
@@ -75,10 +75,8 @@ def _idle(ctx: Context) -> StepResult:
         return Refuse(reason or "UnknownProfile", text or f"profile {desired.profile} has no layout")
     if planned.reason is not None:
         return Refuse(planned.reason.reason, str(planned.reason))
-    grant = ctx.last_grant
     if planned.changes:
-        text = "the present grant is revoked" if grant is not None and grant.revoked else "waiting for its turn"
-        return _in_the_way(ctx.draft.obstacle) or Wait("WaitingForGrant", IDLE_RETRY_S * 20, text)
+        return _in_the_way(ctx.draft.obstacle) or _not_yet(ctx, desired)
     why = missing(ctx)
     if why:
         nudge_plugin(ctx)
@@ -87,11 +85,22 @@ def _idle(ctx: Context) -> StepResult:
     return Done() if lost is None else Refuse(lost.reason, str(lost))
 
 
+def _not_yet(ctx: Context, desired: Desired) -> StepResult:
+    """Nothing is in the way: why nothing is done all the same, in words for those who look at the node first."""
+    config, grant = f"MIGConfig {desired.config}", ctx.last_grant
+    if desired.paused:
+        return Wait("Paused", IDLE_RETRY_S * 20, f"{config} is paused; set its spec.paused to false to let it begin")
+    text = f"waiting for its turn: {config} lets only so many nodes be out at a time (spec.disruption.maxUnavailable)"
+    if grant is not None and grant.revoked:
+        text = f"{text}; the last turn was taken back"
+    return Wait(NOT_YET, IDLE_RETRY_S * 20, text)
+
+
 def _not_under(ctx: Context, grant: Grant, work: Plan) -> StepResult | None:
     """Why this grant cannot be taken up now. An infeasible plan changes nothing, and does not come here."""
     excess = beyond(ctx, work, Impact(grant.max_impact))
     if excess:
-        return Refuse("ImpactNotAllowed", excess)
+        return Refuse(TOO_MUCH, excess)
     others = others_here(ctx, work)
     if others is not None:
         return others
@@ -102,7 +111,13 @@ def _not_under(ctx: Context, grant: Grant, work: Plan) -> StepResult | None:
 
 def _in_the_way(found: Obstacle | None) -> StepResult | None:
     """Somebody whom no drain can move keeps the node as it is; he may go by himself, so he is looked for again."""
-    return Wait(found.reason, IDLE_RETRY_S, found.message) if found is not None else None
+    if found is None:
+        return None
+    return (
+        Refuse(found.reason, found.message)
+        if found.reason == TOO_MUCH
+        else Wait(found.reason, IDLE_RETRY_S, found.message)
+    )
 
 
 def _claim(ctx: Context, grant: Grant) -> StepResult:
@@ -135,10 +150,10 @@ def _nothing_left(ctx: Context, grant: Grant, status: GrantStatus | None) -> Ste
         if status.not_before is not None and _way_is_free(ctx):
             # The rest was for whoever was in the way. This id stays Released; the next one may come at once.
             ctx.draft.grant = replace(status, not_before=None)
-            return Wait("WaitingForGrant", IDLE_RETRY_S, "who was in the way has gone: waiting for its turn")
+            return Wait(NOT_YET, IDLE_RETRY_S, "who was in the way has gone: waiting for its turn")
         when = _when(status.not_before, grant.drain.timeout_s, ctx.now)
         return Wait(status.reason or "Waiting", IDLE_RETRY_S * 20, f"{status.message}{when}")
-    return Wait("WaitingForGrant", IDLE_RETRY_S * 20, "the cards changed after the grant was carried out")
+    return Wait(NOT_YET, IDLE_RETRY_S * 20, "the cards changed after the grant was carried out")
 
 
 def _way_is_free(ctx: Context) -> bool:

@@ -18,6 +18,7 @@ from mig_manager.agent.ours import handed_back, untainted
 from mig_manager.agent.planning import changes_mode
 from mig_manager.agent.pods import Pod
 from mig_manager.agent.results import CONTINUE, SOON_S, Refuse, StepResult, Wait
+from mig_manager.kube.drain.naming import named
 from mig_manager.kube.errors import ConflictError, NotFoundError
 from mig_manager.kube.kinds import NODE, POD
 from mig_manager.kube.ownership import is_tracked
@@ -83,7 +84,7 @@ def pause(ctx: Context) -> StepResult:
         if not pod.leaving and not any(c.gate and c.is_pod(pod) for c in clients):
             delete_pod(ctx, pod)
     if there:
-        names = ", ".join(sorted(pod.full_name for pod in there))
+        names = named(pod.body for pod in sorted(there, key=lambda pod: pod.full_name))
         return Wait("PausingClients", SOON_S, f"waiting for GPU clients to go: {names}")
     away = [c for c in clients if c.plugin and (c.gate in paused.gates if c.gate else paused.taint)]
     still = offered(ctx.allocatable)

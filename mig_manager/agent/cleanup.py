@@ -8,16 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from mig_manager.agent import labels
 from mig_manager.agent.ours import handed_back, untainted
 from mig_manager.agent.pods import Pod
+from mig_manager.api.conditions import Condition, carried_over, conditions_from_list
 from mig_manager.kube.errors import ConflictError, NotFoundError
 from mig_manager.kube.kinds import MIG_NODE, NODE, POD
 from mig_manager.kube.port import Cluster, Object
 
 REASON = "CleanedUp"
+GONE = (
+    "no agent looks after this node, and what the last one left there was taken off: its labels, and what kept pods"
+    " away; the slices are as it left them. An agent that starts there goes on by itself"
+)
 
 ATTEMPTS = 5
 """A Node changes every few seconds by itself, and is then looked at anew."""
@@ -50,10 +56,10 @@ class Cleanup:
             cluster.patch(MIG_NODE, self.mignode["metadata"]["name"], body, subresource="status")
 
 
-def clean_up(cluster: Cluster, name: str, namespace: str, agents: str) -> Cleanup:
+def clean_up(cluster: Cluster, name: str, namespace: str, agents: str, now: datetime) -> Cleanup:
     """Find out what is left and take it off, anew when something changed in between; errors as in ``cleanup_of``."""
     for attempt in range(1, ATTEMPTS + 1):
-        found = cleanup_of(cluster, name, namespace, agents)
+        found = cleanup_of(cluster, name, namespace, agents, now)
         try:
             found.carry_out(cluster)
         except ConflictError:
@@ -64,7 +70,7 @@ def clean_up(cluster: Cluster, name: str, namespace: str, agents: str) -> Cleanu
     return found
 
 
-def cleanup_of(cluster: Cluster, name: str, namespace: str, agents: str) -> Cleanup:
+def cleanup_of(cluster: Cluster, name: str, namespace: str, agents: str, now: datetime) -> Cleanup:
     """What the agent of that Node has left; ``agents`` selects agents' pods in ``namespace``.
 
     ``cluster`` writes under the agent's name, by which its cordon is told from a person's. NotFoundError without that
@@ -80,14 +86,17 @@ def cleanup_of(cluster: Cluster, name: str, namespace: str, agents: str) -> Clea
     if gone:
         body["metadata"]["labels"] = body["metadata"].get("labels", {}) | gone
     words = tuple(_in_words(body, node))
+    changed = body if words else {}
     if words:
         guard = {"uid": node["metadata"]["uid"], "resourceVersion": node["metadata"]["resourceVersion"]}
         body["metadata"] |= guard
     mignode = _mignode_of(cluster, node)
-    status = _released(mignode)
+    status = _last_word(mignode, now)
     if status.get("grant"):
         words += (f"MIGNode {name}: grant {status['grant']['id']} is Released",)
-    return Cleanup(node, body if words else {}, mignode, status, words)
+    if status.get("conditions"):
+        words += (f"MIGNode {name}: its conditions are Unknown, {REASON}",)
+    return Cleanup(node, changed, mignode, status, words)
 
 
 def _mignode_of(cluster: Cluster, node: Object) -> Object | None:
@@ -99,19 +108,28 @@ def _mignode_of(cluster: Cluster, node: Object) -> Object | None:
     return found if found["spec"]["nodeUID"] == node["metadata"]["uid"] else None
 
 
-def _released(mignode: Object | None) -> dict[str, Any]:
-    """The last word of the agent that is gone: nothing of it is left, whatever it was told."""
+def _last_word(mignode: Object | None, now: datetime) -> dict[str, Any]:
+    """The last word of the agent that is gone: nothing of it is left, whatever it was told.
+
+    What it said last is not true any more, and nobody is there who knows what is: the conditions become Unknown, and no
+    slice is promised. What it saw of the cards stays, as what was seen last.
+    """
     if mignode is None:
         return {}
-    status = mignode.get("status", {})
+    status, generation = mignode.get("status", {}), mignode["metadata"]["generation"]
     answered: dict[str, Any] = {}
-    if status.get("observedGeneration") != mignode["metadata"]["generation"]:
-        answered["observedGeneration"] = mignode["metadata"]["generation"]
+    if status.get("observedGeneration") != generation:
+        answered["observedGeneration"] = generation
     grant = status.get("grant")
     if grant and grant.get("state") != "Released":
         text = "its agent was gone, and somebody cleaned up after it"
         end = {"state": "Released", "result": "Aborted", "reason": REASON, "message": text, "since": None}
         answered["grant"] = {"id": grant["id"], **end}
+    former = conditions_from_list(status.get("conditions") or ())
+    if former and any(condition.reason != REASON for condition in former):
+        unknown = [Condition(c.type, "Unknown", REASON, GONE, now, generation) for c in former]
+        answered["conditions"] = [c.to_dict() for c in carried_over(former, unknown)]
+        answered |= {"step": "", "resources": None}
     return answered
 
 

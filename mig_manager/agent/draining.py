@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from mig_manager.agent.context import Context, Obstacle
 from mig_manager.agent.identity import cordoned_since
 from mig_manager.agent.planning import must_leave
 from mig_manager.api.migconfig import Drain
-from mig_manager.geometry.state import said
+from mig_manager.geometry.state import Holder, said
 from mig_manager.kube.drain.classify import Policy
-from mig_manager.kube.drain.once import judge, listed
+from mig_manager.kube.drain.naming import named, told
+from mig_manager.kube.drain.once import judge
 from mig_manager.planner.plan import Plan
 
 
@@ -37,4 +40,10 @@ def obstacle(ctx: Context, plan: Plan, terms: Drain) -> Obstacle | None:
         return Obstacle("InUse", f"in use by {said(strangers)}")
     bodies = [pods[h.name].body for h in way if h.name not in ctx.holding.unplaced]
     refused = judge(ctx.ports.cluster, bodies, policy_for(ctx, terms)).refused
-    return Obstacle(refused[0].reason, listed([r.message for r in refused])) if refused else None
+    return Obstacle(refused[0][1].reason, told(refused)) if refused else None
+
+
+def in_words(ctx: Context, holders: Iterable[Holder]) -> str:
+    """How messages name those who have to leave, pods by their workloads."""
+    pods = {pod.full_name: pod.body for pod in ctx.pods}
+    return named(pods.get(holder.name, holder.name) for holder in holders)

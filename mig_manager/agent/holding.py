@@ -24,12 +24,14 @@ from mig_manager.agent.clients import GpuClient
 from mig_manager.agent.devices import Device, key_of
 from mig_manager.agent.pods import GPU_RESOURCES, SHARED, Pod
 from mig_manager.geometry.state import Holder, Holders, SliceKey
-from mig_manager.gpu.hints import holder_of
+from mig_manager.gpu.hints import WHOSE_HINT, holder_of
 from mig_manager.gpu.holders import Users
 from mig_manager.gpu.proc import User
 from mig_manager.kube.podresources.values import PodDevices
 
-_ASKS_FOR_NOTHING = "it asks for no GPU and is never evicted: delete it, or keep it off the node"
+_ASKS_FOR_NOTHING = (
+    "it asks for no GPU and is never evicted: delete it, keep it off the node, or add it to the list of GPU clients"
+)
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,11 @@ def _holder(user: User, pod: Pod | None, asking: Collection[str]) -> Holder:
     own = holder_of(user)
     if pod is None:
         # A pod that the API does not know (any more) was deleted by force, or was bound a moment ago.
-        return Holder(f"{own.name} of a pod that is unknown here", leaving=True) if user.pod_uid else own
+        return (
+            Holder(f"{own.name} of a pod that is unknown here", leaving=True)
+            if user.pod_uid
+            else Holder(own.name, hint=own.hint or WHOSE_HINT)
+        )
     if pod.full_name in asking or pod.leaving or pod.finished:
         return Holder(pod.full_name, leaving=pod.leaving or pod.finished)
     return Holder(f"{pod.full_name} by its {own.name}", hint=own.hint or _ASKS_FOR_NOTHING)

@@ -13,8 +13,9 @@ from mig_manager.controller.settings import AGENT_SELECTOR
 _HELP = """Clean up a node whose agent is gone for good.
 
 The agent cleans up itself when its node leaves the pool. Where it was taken away in the middle of something, its
-cordon, its pause of GPU clients and its labels stay, and the node keeps counting as taken out. This takes them off and
-ends the hold; a cordon of somebody else stays, and so do the slices on the cards. Refused while an agent is there.
+cordon, its pause of GPU clients and its labels stay, and the node keeps counting as taken out. This takes them off,
+ends the hold and says so on the MIGNode; a cordon of somebody else stays, and so do the slices on the cards. Refused
+while an agent is there.
 
 \b
 Examples:
@@ -37,6 +38,7 @@ Examples:
 def cleanup(node: str, dry_run: bool, namespace: str, agent_selector: str, kubeconfig: Path | None) -> None:
     """Clean up."""
     from contextlib import closing
+    from datetime import UTC, datetime
 
     from mig_manager.agent.cleanup import AgentThereError, clean_up, cleanup_of
     from mig_manager.agent.names import MANAGER
@@ -50,7 +52,7 @@ def cleanup(node: str, dry_run: bool, namespace: str, agent_selector: str, kubec
     try:
         with closing(reached) as cluster:
             look = cleanup_of if dry_run else clean_up
-            found = look(cluster, node, namespace, agent_selector)
+            found = look(cluster, node, namespace, agent_selector, datetime.now(UTC))
     except AgentThereError as error:
         raise CommandError(f"{error}; let it clean up: take the node out of its MIGConfig's nodeSelector") from error
     except NotFoundError as error:

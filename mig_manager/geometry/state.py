@@ -86,6 +86,10 @@ class SliceKey:
     compute_instance: int | None = None
 
 
+NAMED = 3
+"""So many holders for whom the same helps are named in a message; the others are counted."""
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Holder:
     """Somebody who uses a slice: a pod (``namespace/name``) or a process (``pid 4711 (python)``).
@@ -100,8 +104,16 @@ class Holder:
 
 
 def said(holders: Iterable[Holder]) -> str:
-    """How messages name holders, in their order."""
-    return ", ".join(f"{h.name}; {h.hint}" if h.hint else h.name for h in holders)
+    """How messages name holders: those for whom the same helps together, at most three of them, and it once."""
+    alike: dict[str, list[str]] = {}
+    for holder in sorted(holders, key=lambda h: bool(h.hint)):
+        alike.setdefault(holder.hint, []).append(holder.name)
+    return "; ".join(f"{_counted(names)}; {hint}" if hint else _counted(names) for hint, names in alike.items())
+
+
+def _counted(names: list[str]) -> str:
+    rest = len(names) - NAMED
+    return ", ".join(names[:NAMED]) + (f" and {rest} more" if rest > 0 else "")
 
 
 Holders = Mapping[SliceKey, frozenset[Holder]]

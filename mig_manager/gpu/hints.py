@@ -35,6 +35,9 @@ GHOST_HINT = (
     "a loaded kernel module nvidia_drm keeps cards open too"
 )
 
+WHOSE_HINT = "`ps -fp PID` on the node says whose it is; end it, or stop what starts it for as long as the change takes"
+"""About a process that no pod has, and that is not known to be in the way."""
+
 
 def holder_of(user: User) -> Holder:
     """A process as a holder, with what to do about it."""

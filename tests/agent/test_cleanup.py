@@ -19,7 +19,7 @@ SELECTOR = "component=agent"
 
 
 def found(w: World) -> Cleanup:
-    return cleanup_of(MemoryCluster(w.store, AGENT), NODE_NAME, "mig-manager", SELECTOR)
+    return cleanup_of(MemoryCluster(w.store, AGENT), NODE_NAME, "mig-manager", SELECTOR, w.clock.now())
 
 
 def clean(w: World) -> tuple[str, ...]:
@@ -42,6 +42,22 @@ def test_everything_of_the_agent_goes(world: Make, step: str) -> None:
     paused = f"label {PLUGIN_GATE} is true again"
     assert (step == "pause_clients") is (paused in words)
     assert () == clean(w)
+
+
+def test_mignode_says_that_nobody_is_there(world: Make) -> None:
+    """What the agent said last is taken back, cards as they were last seen stay, and an agent that comes goes on."""
+    w = taken_out(world, "drain")
+    seen = w.status["gpus"]
+    assert "MIGNode n1: its conditions are Unknown, CleanedUp" in clean(w)
+    conditions = w.status["conditions"]
+    assert [("Ready", "Unknown", "CleanedUp"), ("Degraded", "Unknown", "CleanedUp")] == [
+        (c["type"], c["status"], c["reason"]) for c in conditions
+    ]
+    assert "no agent looks after this node" in conditions[0]["message"]
+    assert ("", seen) == (w.status["step"], w.status["gpus"])
+    assert "resources" not in w.status
+    w.settle(2)
+    assert {"False"} == {c["status"] for c in w.status["conditions"]}
 
 
 def test_looking_changes_nothing(world: Make) -> None:
@@ -98,7 +114,7 @@ def test_node_that_is_not_there(world: Make) -> None:
     """A wrong name is an error, and nothing else."""
     w = world("A100-PCIE-80GB")
     with pytest.raises(NotFoundError):
-        cleanup_of(w.admin, "n2", "mig-manager", SELECTOR)
+        cleanup_of(w.admin, "n2", "mig-manager", SELECTOR, w.clock.now())
 
 
 def test_somebody_else_comes_first(world: Make) -> None:
@@ -123,13 +139,13 @@ def test_node_that_changes_meanwhile_is_looked_at_anew(world: Make) -> None:
             w.admin.patch(NODE, NODE_NAME, {"metadata": {"labels": {"a": str(next(changes))}}})
 
     cluster = MemoryCluster(w.store, AGENT, after=change)
-    assert "it is uncordoned" in clean_up(cluster, NODE_NAME, "mig-manager", SELECTOR).words
+    assert "it is uncordoned" in clean_up(cluster, NODE_NAME, "mig-manager", SELECTOR, w.clock.now()).words
     w.assert_clean()
     w.cordon()
     w.admin.patch(NODE, NODE_NAME, {"metadata": {"labels": {"migmanager.io/state": "updating"}}})
     quiet += "a" * ATTEMPTS
     with pytest.raises(ConflictError):
-        clean_up(cluster, NODE_NAME, "mig-manager", SELECTOR)
+        clean_up(cluster, NODE_NAME, "mig-manager", SELECTOR, w.clock.now())
 
 
 def test_mignode_of_an_earlier_node_is_left_alone(world: Make) -> None:

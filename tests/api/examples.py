@@ -207,7 +207,7 @@ LAYOUT = Layout((GpuEntry((SliceRequest(SliceName(1), "max"),)),), "all-1g")
 PROTECTED = LabelSelector((("tier", "gold"),), (Requirement("team", "Exists"), Requirement("app", "In", ("a", "b"))))
 SPEC = MIGNodeSpec(
     "1234-uid",
-    Desired("pool", 3, "all-1g", "ab12", LAYOUT, "Mixed", drain=Drain(force=True)),
+    Desired("pool", 3, "all-1g", "ab12", LAYOUT, "Mixed", "", Drain(force=True), "FreeSlices", paused=True),
     Grant(
         *(41, "controller-7", "ab12", LAYOUT),
         slot=True,

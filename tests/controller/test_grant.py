@@ -11,6 +11,8 @@ import pytest
 
 from mig_manager.api.migconfig import Disruption, Drain
 from mig_manager.api.rest import LONGEST_REST_S
+from mig_manager.controller.grant import differs
+from mig_manager.controller.records import MIGNodeRecord
 from mig_manager.controller.views import NO_AGENT, NOT_RESPONDING, View
 from tests.controller.builders import (
     DONE,
@@ -67,6 +69,37 @@ def named(name: str, **changes: Any) -> View:
 def test_who_holds_a_slot(changes: dict[str, Any], holds: bool) -> None:
     """C2: Held, or a slot that is neither revoked nor taken up. Released gives no slot, not even under the same id."""
     assert holds == node(**changes).holds_slot
+
+
+# What the wish says for people
+
+
+@pytest.mark.parametrize(
+    ("record", "paused", "written"),
+    [
+        (node(), True, True),
+        (node(paused=True), True, False),
+        (node(paused=True), False, True),
+        (node(plan=DONE), True, False),
+        (node(plan=DONE, paused=True), True, False),
+        (node(plan=DONE, paused=True), False, True),
+        (node(plan=None), True, False),
+    ],
+)
+def test_a_pause_is_written_where_something_waits(record: MIGNodeRecord, *, paused: bool, written: bool) -> None:
+    """A node that has its layout, or no plan yet, is not written for a pause; its end is written everywhere."""
+    pool = config(paused=paused)
+    assert written is differs(View(record, wish(pool=pool)))
+
+
+def test_the_limit_is_part_of_the_wish() -> None:
+    """A node where another limit is written, or none as by an older controller, is told the present one."""
+    pool = config(disruption=budget(1, max_impact="FreeSlices"))
+    for known in ("EvictPods", None):
+        (write,) = writes(View(node(max_impact=known), wish(pool=pool)), pool=pool)
+        assert write.desired is not None
+        assert "FreeSlices" == write.desired.max_impact
+    assert not differs(View(node(max_impact="FreeSlices"), wish(pool=pool)))
 
 
 # Rule C3 is about giving slots

@@ -126,7 +126,8 @@ def test_nothing_of_the_former_wish_stays(world: World) -> None:
     assert "layout" not in world.mignode("n1")["spec"]["desired"]
     world.edit(profile=B)
     controller.run()
-    assert {"config", "generation", "profile", "devicePluginStrategy", "layout", "hash", "drain"} == set(
+    judged = {"maxImpact", "paused", "drain"}
+    assert {"config", "generation", "profile", "devicePluginStrategy", "layout", "hash"} | judged == set(
         world.mignode("n1")["spec"]["desired"]
     )
 
@@ -161,7 +162,12 @@ def test_pause(world: World) -> None:
     controller.run()
     assert ("False", "Paused") == world.condition()[:2]
     assert ("False", "Paused") == world.condition("Progressing")[:2]
+    assert [True, True] == [world.mignode(name)["spec"]["desired"]["paused"] for name in ("n1", "n2")]
+    first.plan()
+    second.plan()
     world.edit(paused=False)
+    controller.run()
+    assert [False, False] == [world.mignode(name)["spec"]["desired"]["paused"] for name in ("n1", "n2")]
     first.plan()
     controller.run()
     assert second.take_up()

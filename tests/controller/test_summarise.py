@@ -226,3 +226,11 @@ def test_max_impact_is_told() -> None:
     """What it would take, and what is allowed."""
     found = standing(view(node(plan=plan())), config(disruption=budget(1, max_impact="None")), NOON)
     assert ("ImpactNotAllowed", "it takes EvictPods, and maxImpact is None") == (found.reason, found.message)
+
+
+def test_what_the_agent_says_of_the_limit_is_told() -> None:
+    """It knows why so much is needed; what is in the way although the limit allows it is said too."""
+    why = "it takes RebootNode (a reset was refused), and maxImpact is EvictPods"
+    beyond = replace(plan(impact="RebootNode"), reason="ImpactNotAllowed", message=why)
+    found = standing(view(node(plan=beyond)), config(), NOON)
+    assert ("blocked", "ImpactNotAllowed", why) == (found.group, found.reason, found.message)

@@ -21,7 +21,8 @@ import pytest
 
 from mig_manager.kube.client import KubernetesCluster
 from mig_manager.kube.drain.classify import MIRROR
-from mig_manager.kube.drain.once import Pod, Progress, drain_once, judge
+from mig_manager.kube.drain.naming import Pod
+from mig_manager.kube.drain.once import Progress, drain_once, judge
 from mig_manager.kube.errors import BlockedError
 from mig_manager.kube.kinds import DAEMON_SET, NODE, POD, POD_DISRUPTION_BUDGET
 from mig_manager.sim.controlplane.access import Access, wait_until
@@ -219,7 +220,7 @@ def _compare_refusals(outcome: Outcome, ours: Side, before: Sequence[Pod]) -> No
     static = set()
     for pod in before:
         name = pod["metadata"]["name"]
-        for verdict in judge(ours.cluster, [pod], tried.policy).refused:
+        for _, verdict in judge(ours.cluster, [pod], tried.policy).refused:
             if verdict.reason == "MirrorPod":
                 static.add(name)
             else:

@@ -243,7 +243,13 @@ def test_known_programs_come_with_a_hint(command: str, hint: str) -> None:
     """Who is known to be in the way is named with what to do about it."""
     holder = holder_of(User(812, command))
     assert hint in holder.hint
-    assert f"pid 812 ({command}); {holder.hint}, ns/p" == said([holder, Holder("ns/p")])
+    assert f"ns/p; pid 812 ({command}); {holder.hint}" == said([holder, Holder("ns/p")])
+
+
+def test_what_helps_against_many_is_said_once() -> None:
+    """Those for whom the same helps are named together, three of them, and the others counted."""
+    many = [Holder(f"pid {pid}", hint="end it") for pid in range(1, 6)]
+    assert "ns/a, ns/b; pid 1, pid 2, pid 3 and 2 more; end it" == said([*many, Holder("ns/a"), Holder("ns/b")])
 
 
 def test_hints_tell_nobody_apart() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from mig_manager.agent.context import Context, Verdict
-from mig_manager.agent.draining import policy_for
+from mig_manager.agent.draining import in_words, policy_for
 from mig_manager.agent.events import announce_evictions
 from mig_manager.agent.outcome import overdue
 from mig_manager.agent.planning import must_leave
@@ -53,7 +53,7 @@ def _evict(ctx: Context, grant: Grant, way: tuple[Holder, ...]) -> StepResult:
         return stand_down_with(ctx, Verdict("Aborted", progress.reason, progress.blocked))
     if progress.reason:
         return Wait(progress.reason, progress.retry_after_s, progress.blocked)
-    return Wait("Draining", SOON_S, f"waiting for {', '.join(h.name for h in way)} to leave")
+    return Wait("Draining", SOON_S, f"waiting for {in_words(ctx, way)} to leave")
 
 
 def _cannot_be_evicted(ctx: Context, way: tuple[Holder, ...]) -> StepResult | None:
@@ -61,9 +61,9 @@ def _cannot_be_evicted(ctx: Context, way: tuple[Holder, ...]) -> StepResult | No
     strangers = [h for h in way if h.name not in pods and not h.leaving]
     if strangers:
         return Wait("InUse", IN_USE_RETRY_S, f"in use by {said(strangers)}")
-    unplaced = [h.name for h in way if h.name in ctx.holding.unplaced and not h.leaving]
+    unplaced = [h for h in way if h.name in ctx.holding.unplaced and not h.leaving]
     if unplaced:
-        text = f"nobody knows yet which slice {', '.join(unplaced)} gets or uses"
+        text = f"nobody knows yet which slice {in_words(ctx, unplaced)} will use"
         return Wait("PodNotAdmitted", SOON_S, text)
     return None
 

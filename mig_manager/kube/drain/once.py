@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from mig_manager.kube.drain.classify import Evict, Policy, Refuse, Wait, asks_daemon_set, classify, controller_of
+from mig_manager.kube.drain.naming import Pod, name_of, told
 from mig_manager.kube.errors import BlockedError, ConflictError, NamespaceTerminatingError, NotFoundError
 from mig_manager.kube.kinds import DAEMON_SET
 from mig_manager.kube.port import Cluster
 
 BLOCKED_RETRY_S = 5.0
 """How long to leave a budget in peace that names no time itself; kubectl's pause."""
-
-NAMED = 3
-"""So many pods are named in a message; the others are counted."""
-
-Pod = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +21,8 @@ class Judgement:
 
     going: tuple[Pod, ...] = ()
     leaving: tuple[Pod, ...] = ()
-    waiting: tuple[Wait, ...] = ()
-    refused: tuple[Refuse, ...] = ()
+    waiting: tuple[tuple[Pod, Wait], ...] = ()
+    refused: tuple[tuple[Pod, Refuse], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +48,8 @@ def judge(cluster: Cluster, pods: Sequence[Pod], policy: Policy) -> Judgement:
     return Judgement(
         going=tuple(pod for pod, v in verdicts if isinstance(v, Evict) and not v.leaving),
         leaving=tuple(pod for pod, v in verdicts if isinstance(v, Evict) and v.leaving),
-        waiting=tuple(v for _, v in verdicts if isinstance(v, Wait)),
-        refused=tuple(v for _, v in verdicts if isinstance(v, Refuse)),
+        waiting=tuple((pod, v) for pod, v in verdicts if isinstance(v, Wait)),
+        refused=tuple((pod, v) for pod, v in verdicts if isinstance(v, Refuse)),
     )
 
 
@@ -70,7 +65,7 @@ def drain_once(
     ClusterErrors other than the refusals of an eviction come out as they are.
     """
     found = judge(cluster, pods, policy)
-    leaving, evicted = [_name(pod) for pod in found.leaving], list[str]()
+    leaving, evicted = [name_of(pod) for pod in found.leaving], list[str]()
 
     def progress(reason: str = "", blocked: str = "", wait_s: float = 0.0) -> Progress:
         hopeless = bool(found.refused)
@@ -78,23 +73,17 @@ def drain_once(
 
     for speaking in (found.refused, found.waiting):
         if speaking:
-            return progress(speaking[0].reason, listed([one.message for one in speaking]))
+            return progress(speaking[0][1].reason, told(speaking))
     if found.going:
         announce(found.going)
     try:
         still_there = [pod for pod in found.going if _evict(cluster, pod, policy, leaving, dry_run=True)]
         for pod in still_there:
             if _evict(cluster, pod, policy, leaving, dry_run=False):
-                evicted.append(_name(pod))
+                evicted.append(name_of(pod))
     except BlockedError as error:
         return progress("EvictionBlocked", str(error), error.retry_after_s)
     return progress()
-
-
-def listed(texts: Sequence[str]) -> str:
-    """The first few of these, and how many more there are."""
-    rest = len(texts) - NAMED
-    return "; ".join(texts[:NAMED]) + (f"; and {rest} more" if rest > 0 else "")
 
 
 def _daemon_set_gone(cluster: Cluster, pod: Pod, policy: Policy) -> bool:
@@ -117,10 +106,6 @@ def _evict(cluster: Cluster, pod: Pod, policy: Policy, leaving: list[str], *, dr
     except (NotFoundError, ConflictError):  # gone, or another pod has the name by now
         return False
     except NamespaceTerminatingError:
-        leaving.append(_name(pod))
+        leaving.append(name_of(pod))
         return False
     return True
-
-
-def _name(pod: Pod) -> str:
-    return f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"

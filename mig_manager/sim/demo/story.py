@@ -81,7 +81,7 @@ class Story:
         if moving not in witness.left:
             raise DemoError(f"watching {moving}: it did not have to leave, though its slice is not in {OTHER_PROFILE}")
         self._show_pods()
-        self._show("get", "mignode", node)
+        self._show("get", "mignode", node, "-o", "wide")
         kinds = ", ".join(f"{count} × {name}" for name, count in Counter(one.name for one in kept).items())
         screen.done(
             f"{node} has its other layout after {took_s:.0f} s; {len(kept)} slices in use ({kinds}), which both layouts"
@@ -112,7 +112,7 @@ class Story:
         witness.kept(after)
         if (back, fresh) != (count, count):
             raise DemoError(f"counting the slices of {node}: {count} before, {back} after, of which {fresh} are new")
-        self._show("get", "mignode", node)
+        self._show("get", "mignode", node, "-o", "wide")
         screen.done(f"{node} lost {count} slices in a reboot; {back} were back after {took_s:.0f} s, nobody had to ask")
 
     def _witness(self) -> Witness:

@@ -470,7 +470,7 @@ def test_next_attempt_begins_when_who_was_in_the_way_has_gone(world: Make, owner
     """It need not rest any more: another id is given at once, and nothing is done under the one that was given up."""
     w = given_up(world, owner)
     w.end("goes")
-    assert "take_up: WaitingForGrant" == w.settle(1)[-1]
+    assert "take_up: WaitingForTurn" == w.settle(1)[-1]
     assert "who was in the way has gone" in ready_message(w)
     assert {"id": 1, "state": "Released", "result": "Aborted", "attempts": 1}.items() <= w.grant_status.items()
     assert "notBefore" not in w.grant_status
@@ -490,7 +490,7 @@ def test_it_rests_on_while_somebody_is_in_the_way(world: Make) -> None:
     assert w.grant_status["notBefore"]
     assert frozenset({"default/next"}) == w.agent_memory.blockers
     w.end("next")
-    assert "take_up: WaitingForGrant" == w.settle(1)[-1]
+    assert "take_up: WaitingForTurn" == w.settle(1)[-1]
     assert "notBefore" not in w.grant_status
 
 

@@ -70,6 +70,10 @@ chaos: control-plane ## kill the agent at every point of every story, and let ev
 soak: control-plane ## 20 simulated nodes under random edits, kills, reboots and drifts: promises hold, nothing grows (20 minutes; NODES=, ROUNDS=, SEED=)
 	@$(BIN)/python -m tests.soak $(if $(NODES),--nodes $(NODES)) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(SEED),--seed $(SEED))
 
+.PHONY: fuzz
+fuzz: setup ## input that nobody means, at random: ten times what the tests try, or TIMES=100 (half an hour)
+	@FUZZ=$(or $(TIMES),10) $(BIN)/pytest -n auto tests/fuzz
+
 .PHONY: mutants
 mutants: setup ## change every guard of a slice in use, and see a test fail each time (an hour)
 	@$(BIN)/uv sync --quiet --frozen --inexact --group mutants

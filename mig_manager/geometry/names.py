@@ -120,4 +120,5 @@ def same_memory(wanted_gb: int, eighths: int, total_gb: int) -> bool:
     """
     lowest = ceil(total_gb * (1 - MEMORY_TOLERANCE))
     highest = floor(total_gb * (1 + MEMORY_TOLERANCE))
-    return any(name_gb(eighths, total) == wanted_gb for total in range(lowest, highest + 1))
+    # A gigabyte more makes at most one more in the name, so every figure between the two belongs to some total.
+    return name_gb(eighths, lowest) <= wanted_gb <= name_gb(eighths, highest)

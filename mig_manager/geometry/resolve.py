@@ -106,7 +106,8 @@ def place_compute(
 
 def _eighths(profile: GpuInstanceProfile, total_gb: int) -> int:
     if profile.memory_mib is not None:
-        return memory_eighths(profile.memory_mib, total_gb * 1024)
+        # An integrated GPU owns no memory to have a share of; profiles are compared all the same.
+        return memory_eighths(profile.memory_mib, total_gb * 1024) if total_gb else profile.memory_mib
     named = profile.name.memory_gb
     return next((e for e in range(1, 9) if name_gb(e, total_gb) == named), 0)
 

@@ -18,7 +18,8 @@ from mig_manager.geometry.cards import ModeChange, Product, compute_profiles, no
 from mig_manager.geometry.errors import LayoutError
 from mig_manager.geometry.names import SliceName, gigabytes, memory_eighths, name_gb
 from mig_manager.geometry.profiles import Engines, GpuInstanceProfile, Placement, ProfileTable
-from mig_manager.gpu.port import NoPermissionError
+from mig_manager.gpu import plausible
+from mig_manager.gpu.port import NoPermissionError, NotUnderstoodError
 from mig_manager.gpu.translate import doing, text_of
 
 Handle: TypeAlias = Any
@@ -77,13 +78,15 @@ class Identity:
 
 def devices() -> tuple[Device, ...]:
     """Every physical GPU, in index order."""
-    with doing("counting GPUs"):
-        count = pynvml.nvmlDeviceGetCount()
+    act = "counting GPUs"
+    with doing(act):
+        count = plausible.limited(act, "GPUs", pynvml.nvmlDeviceGetCount(), plausible.MOST_CARDS)
     found = []
     for index in range(count):
         with doing(f"opening GPU {index}"):
             handle = pynvml.nvmlDeviceGetHandleByIndex(index)
-            found.append(Device(handle, index, pynvml.nvmlDeviceGetUUID(handle)))
+            found.append(Device(handle, index, _uuid(index, handle)))
+    plausible.check_uuids(act, [device.uuid for device in found])
     return tuple(found)
 
 
@@ -91,7 +94,8 @@ def identify(device: Device) -> Identity:
     """Read name, PCI ids, minor number and memory."""
     with doing(f"identifying {device.label}"):
         pci = pynvml.nvmlDeviceGetPciInfo(device.handle)
-        name = lenient(lambda: pynvml.nvmlDeviceGetName(device.handle))
+        bus_id = printable(lenient(lambda: pci.busId))
+        name = printable(lenient(lambda: pynvml.nvmlDeviceGetName(device.handle)))
         minor = _unless_unsupported(lambda: int(pynvml.nvmlDeviceGetMinorNumber(device.handle)))
     memory_mib = _memory_mib(device)
     device_id = pci.pciDeviceId >> 16
@@ -99,7 +103,7 @@ def identify(device: Device) -> Identity:
         name=name,
         device_id=device_id,
         subsystem_id=pci.pciSubSystemId,
-        bus_id=pci.busId,
+        bus_id=bus_id,
         minor=minor,
         memory_mib=memory_mib,
         product=recognise(device_id, memory_mib),
@@ -108,9 +112,10 @@ def identify(device: Device) -> Identity:
 
 def mig_mode(device: Device) -> tuple[bool, bool] | None:
     """The current and the pending MIG mode; ``None`` on a card without MIG."""
-    with doing(f"reading the MIG mode of {device.label}"):
+    act = f"reading the MIG mode of {device.label}"
+    with doing(act):
         mode = _unless_unsupported(lambda: pynvml.nvmlDeviceGetMigMode(device.handle))
-    return None if mode is None else (bool(mode[0]), bool(mode[1]))
+    return None if mode is None else (plausible.mode(act, mode[0]), plausible.mode(act, mode[1]))
 
 
 def mode_change(device: Device, product: Product | None) -> ModeChange | None:
@@ -130,12 +135,15 @@ def profile_table(device: Device, identity: Identity) -> ProfileTable | None:
     Older drivers tell them only while MIG is on; then the card tables stand in, and ``None`` where those do not know
     the card.
     """
-    with doing(f"reading the GPU instance profiles of {device.label}"):
+    act = f"reading the GPU instance profiles of {device.label}"
+    with doing(act):
         infos = _profile_infos(device)
         profiles = [p for constant, info in infos if (p := _profile(device, identity, constant, info))]
     if not profiles:
         return identity.product.table if identity.product else None
-    return ProfileTable(max(p.start + p.size for profile in profiles for p in profile.placements), tuple(profiles))
+    table = ProfileTable(max(p.start + p.size for profile in profiles for p in profile.placements), tuple(profiles))
+    plausible.check_table(act, table)
+    return table
 
 
 def lenient(read: Callable[[], str | bytes]) -> str:
@@ -145,6 +153,19 @@ def lenient(read: Callable[[], str | bytes]) -> str:
     except UnicodeDecodeError as error:
         text = error.object
     return text.decode(errors="replace") if isinstance(text, bytes) else text
+
+
+def printable(text: str) -> str:
+    """Text that no terminal, label or log line misreads."""
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+
+
+def _uuid(index: int, handle: Handle) -> str:
+    """The UUID, by which everything is found again; so it must be one."""
+    try:
+        return str(pynvml.nvmlDeviceGetUUID(handle))
+    except UnicodeDecodeError as error:
+        raise NotUnderstoodError(f"opening GPU {index}", f"its UUID is {error.object!r}") from None
 
 
 def _profile_infos(device: Device) -> list[tuple[int, Structure]]:
@@ -168,7 +189,7 @@ def _profile_info(device: Device, constant: int) -> Structure:
 
 def _profile(device: Device, identity: Identity, constant: int, info: Structure) -> GpuInstanceProfile | None:
     placements = _placements(device, info.id)
-    if not placements:
+    if not placements or not info.instanceCount:  # the card cannot have any
         return None
     return GpuInstanceProfile(
         id=info.id,
@@ -192,22 +213,26 @@ def _profile(device: Device, identity: Identity, constant: int, info: Structure)
 
 
 def _placements(device: Device, profile_id: int) -> tuple[Placement, ...]:
-    count = ctypes.c_uint(0)
-    pynvml.nvmlDeviceGetGpuInstancePossiblePlacements(device.handle, profile_id, None, ctypes.byref(count))
-    array = (pynvml.c_nvmlGpuInstancePlacement_t * count.value)()
-    if count.value:
-        pynvml.nvmlDeviceGetGpuInstancePossiblePlacements(device.handle, profile_id, array, ctypes.byref(count))
-    return tuple(sorted(Placement(p.start, p.size) for p in array[: count.value]))
+    act, what = f"reading the GPU instance profiles of {device.label}", f"places for profile {profile_id}"
+    # The library writes as many as there are, whatever it is told about the room; so the room is for any number.
+    room = plausible.MOST_PLACEMENTS
+    array, count = (pynvml.c_nvmlGpuInstancePlacement_t * room)(), ctypes.c_uint(0)
+    pynvml.nvmlDeviceGetGpuInstancePossiblePlacements(device.handle, profile_id, array, ctypes.byref(count))
+    there = array[: plausible.limited(act, what, count.value, room)]
+    return tuple(sorted({Placement(p.start, p.size) for p in there}))
 
 
 def _profile_name(constant: int, info: Structure, total_mib: int) -> SliceName:
     """The card's own name where it tells one, else the name that NVIDIA's tools compute."""
     told = lenient(lambda: info.name) if hasattr(type(info), "name") else ""
     try:
-        return SliceName.parse(told.removeprefix("MIG ").strip()).instance
+        name = SliceName.parse(told.removeprefix("MIG ").strip()).instance
     except LayoutError:
-        # A constant that is newer than this program still needs a name of its own.
-        attributes = _ATTRIBUTES.get(constant, f"+profile{constant}")
+        name = None
+    if name is not None and name.gpu == info.sliceCount:
+        return name
+    # A constant that is newer than this program still needs a name of its own.
+    attributes = _ATTRIBUTES.get(constant, f"+profile{constant}")
     if not info.memorySizeMB or not total_mib:  # integrated GPUs own no memory
         return SliceName(info.sliceCount, None, attributes)
     eighths = memory_eighths(info.memorySizeMB, total_mib)

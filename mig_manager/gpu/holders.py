@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from mig_manager.geometry.cards import ModeChange
 from mig_manager.geometry.state import Card, ComputeInstance, GpuInstance, Holder, Holders, SliceKey, said
 from mig_manager.gpu.hints import GHOST_HINT, holder_of, minds_resets_only
-from mig_manager.gpu.port import GpuSession, InUseError
+from mig_manager.gpu.port import GpuSession, InUseError, NotUnderstoodError
 from mig_manager.gpu.proc import Instance, Opened, Processes, ProcTree, User
 
 FindHolders = Callable[[GpuSession, Collection[str]], Holders]
@@ -55,6 +55,7 @@ def users_of(session: GpuSession, cards: Collection[Card], processes: Processes)
     for card in cards:
         for process in session.processes(card.uuid):
             key = SliceKey(card.uuid, process.gpu_instance, process.compute_instance)
+            _check(card, key, process.pid)
             found.setdefault(key, set()).add(processes.user(process.pid))
     scan = processes.scan()
     known = processes.capabilities() if any(opened.capabilities for opened in scan.opened) else {}
@@ -66,6 +67,17 @@ def users_of(session: GpuSession, cards: Collection[Card], processes: Processes)
                 if key.gpu_instance is not None or card.mode_change is ModeChange.RESET or not minds_resets_only(user):
                     found.setdefault(key, set()).add(user)
     return Users({key: frozenset(who) for key, who in found.items()}, scan.unreadable)
+
+
+def _check(card: Card, key: SliceKey, pid: int) -> None:
+    """A process on a slice that the card does not have may be on any: then nobody knows what is in use."""
+    if not card.mig_current or key.gpu_instance is None:
+        return
+    instance = next((i for i in card.instances if i.id == key.gpu_instance), None)
+    if instance is None or key.compute_instance not in (None, *(c.id for c in instance.compute)):
+        where = f"{key.gpu_instance}" + (f"/{key.compute_instance}" if key.compute_instance is not None else "")
+        problem = f"process {pid} uses GPU instance {where}, which is not there"
+        raise NotUnderstoodError(f"reading the processes on {card.label}", problem)
 
 
 def _opened_of(card: Card, opened: Opened, places: Collection[Instance]) -> Iterator[SliceKey]:

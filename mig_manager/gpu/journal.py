@@ -198,7 +198,7 @@ def _intent(found: Mapping[str, object]) -> Intent:
 def _stuck(found: Mapping[str, object]) -> Stuck:
     means = entry(found, "means", str)
     if means not in get_args(StuckMeans):
-        raise ValueError(f"{found!r} has no means that this version knows")
+        raise ValueError(f"{means!r} is no means that this version knows")
     return Stuck(entry(found, "bootID", str), means, _strings(entry(found, "cards", dict)))
 
 

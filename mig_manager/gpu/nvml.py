@@ -17,7 +17,7 @@ import pynvml
 from mig_manager.geometry.cards import ModeChange
 from mig_manager.geometry.profiles import Placement, ProfileTable
 from mig_manager.geometry.state import Card, GpuInstance
-from mig_manager.gpu import discovery, instances
+from mig_manager.gpu import discovery, instances, plausible
 from mig_manager.gpu.discovery import Device, Identity
 from mig_manager.gpu.library import Library
 from mig_manager.gpu.port import (
@@ -100,7 +100,9 @@ class NvmlSession:
 
     def cards(self) -> tuple[Card, ...]:
         """Read every card with its profiles and instances, in index order."""
-        return tuple(self._read(known) for known in self._all().values())
+        found = tuple(self._read(known) for known in self._all().values())
+        plausible.check_cards(found)
+        return found
 
     def card(self, gpu_uuid: str) -> Card:
         """Read one card; NotFoundError when it is gone."""
@@ -138,20 +140,22 @@ class NvmlSession:
         """Destroy a GPU instance; InUseError while it has compute instances or processes."""
         known = self._known(gpu_uuid)
         with doing(f"destroying {_named(known, gpu_instance)}"):
-            instances.destroy_gpu_instance(known.device, gpu_instance)
+            instances.destroy_gpu_instance(known.device, gpu_instance, known.instances)
 
     def create_compute_instance(self, gpu_uuid: str, gpu_instance: int, placement: Placement) -> int:
         """Create a compute instance of ``placement.size`` slices at ``placement.start`` and return its id."""
         known = self._known(gpu_uuid)
         what = f"compute instance {placement.size}c at {placement.start} in {_named(known, gpu_instance)}"
         with doing(f"creating {what}"):
-            return instances.create_compute_instance(known.device, gpu_instance, placement, self._compute)
+            return instances.create_compute_instance(
+                known.device, gpu_instance, known.instances, placement, self._compute
+            )
 
     def destroy_compute_instance(self, gpu_uuid: str, gpu_instance: int, compute_instance: int) -> None:
         """Destroy a compute instance; InUseError while processes run on it."""
         known = self._known(gpu_uuid)
         with doing(f"destroying compute instance {compute_instance} of {_named(known, gpu_instance)}"):
-            instances.destroy_compute_instance(known.device, gpu_instance, compute_instance)
+            instances.destroy_compute_instance(known.device, gpu_instance, known.instances, compute_instance)
 
     def _all(self) -> dict[str, _Known]:
         if not self._cards:

@@ -68,6 +68,16 @@ class GpuNeedsResetError(GpuError):
     reason = "GpuNeedsReset"
 
 
+class NotUnderstoodError(GpuError):
+    """The driver's answers contradict each other or mean nothing; nothing was changed because of them."""
+
+    reason = "DriverNotUnderstood"
+
+    def __init__(self, doing: str, problem: str) -> None:
+        hint = "nothing is changed on that; if it stays so, compare with nvidia-smi mig -lgi and report it"
+        super().__init__(doing, f"the driver's answers make no sense: {problem}; {hint}", 0)
+
+
 @dataclass(frozen=True, slots=True)
 class Process:
     """A process that NVML sees on a card; the ids are ``None`` where it uses the card as a whole."""

@@ -11,6 +11,8 @@ from typing import Any
 from mig_manager.geometry.profiles import Placement
 from mig_manager.planner.target import CardTarget, TargetSlice
 
+_SHOWN = 80
+
 
 def target_to_json(target: CardTarget) -> dict[str, Any]:
     """The target without its UUID, which is the key it is stored under."""
@@ -51,15 +53,20 @@ def targets_to_json(targets: Mapping[str, CardTarget]) -> dict[str, Any]:
 def targets_from_json(value: object) -> dict[str, CardTarget]:
     """Read what targets_to_json wrote; ValueError saying what is wrong where."""
     if not isinstance(value, dict):
-        raise ValueError(f"{value!r} is not a mapping of GPU UUIDs to layouts")  # noqa: TRY004 - bad data, no bug
+        raise ValueError(f"{_shown(value)} is not a mapping of GPU UUIDs to layouts")  # noqa: TRY004 - bad data, no bug
     return {uuid: target_from_json(uuid, item) for uuid, item in value.items()}
 
 
 def entry(value: object, key: str, kind: type[Any]) -> Any:  # noqa: ANN401 - a value of ``kind``
     """``value[key]``, which must be exactly of ``kind`` (a bool is no int here)."""
     if not isinstance(value, dict) or type(value.get(key)) is not kind:
-        raise ValueError(f"{value!r} has no {key} of type {kind.__name__}")
+        raise ValueError(f"{_shown(value)} has no {key} of type {kind.__name__}")
     return value[key]
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
 def _place_to_json(placement: Placement) -> dict[str, int]:

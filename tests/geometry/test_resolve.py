@@ -7,7 +7,7 @@ from mig_manager.geometry.errors import LayoutError
 from mig_manager.geometry.layout import SliceRequest
 from mig_manager.geometry.names import SliceName
 from mig_manager.geometry.profiles import Placement
-from mig_manager.geometry.resolve import Wanted, WantedLayout, place_compute, resolve
+from mig_manager.geometry.resolve import Wanted, WantedLayout, find_profile, place_compute, resolve
 
 
 def on(model: str, *requests: SliceRequest) -> WantedLayout:
@@ -112,3 +112,18 @@ def test_compute_instances_are_placed_around_what_is_there() -> None:
     assert (Placement(0, 4), Placement(4, 3)) == place_compute(seven, (4, 3))
     assert (Placement(2, 2),) == place_compute(seven, (2,), 0b1)
     assert place_compute(profiles[9].compute, (2,), 0b1) is None
+
+
+def test_a_card_without_memory_of_its_own() -> None:
+    """A driver that does not say how much memory the card has leaves shapes to be told by their slices alone."""
+    table = find_product("A100-SXM4-80GB").table
+    assert table is not None
+    assert "1g.10gb" == str(find_profile(SliceName.parse("1g"), table, 0))
+
+
+def test_memory_beyond_all_cards() -> None:
+    """A senseless total is compared like any other, without counting up to it."""
+    table = find_product("A100-SXM4-80GB").table
+    assert table is not None
+    with pytest.raises(LayoutError, match=r"this card has no profile 1g\.77gb"):
+        find_profile(SliceName.parse("1g.77gb"), table, 2**34)

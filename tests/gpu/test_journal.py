@@ -120,7 +120,7 @@ def test_shape_of_the_file(tmp_path: Path) -> None:
         ('{"schema": 1, "lastGood": {}, "intent": {"id": 41}}', "has no id of type str"),
         ('{"schema": 1, "lastGood": {}, "intent": null, "failed": true}', "has no failed of type str"),
         ('{"schema": 1, "lastGood": {}, "intent": null, "stuck": null}', "has no stuck of type dict"),
-        ('{"schema": 1, "lastGood": {}, "intent": null, "stuck": {"means": "a prayer"}}', "has no means that this"),
+        ('{"schema": 1, "lastGood": {}, "intent": null, "stuck": {"means": "a prayer"}}', "is no means that this"),
     ],
 )
 def test_damaged_file_is_an_error(tmp_path: Path, text: str, problem: str) -> None:

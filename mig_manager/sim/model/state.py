@@ -7,9 +7,10 @@ number; a file that cannot be read is refused whole, never guessed at.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
+
+from mig_manager.sim.model.loading import load
 
 SCHEMA = 1
 
@@ -192,31 +193,12 @@ def decode(text: str) -> MachineState:
     if schema != SCHEMA:
         raise MachineError(f"schema {schema} is not {SCHEMA}", "another version wrote it; create it anew")
     try:
-        return _machine(document["machine"])
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise MachineError(f"the state of the simulated machine is damaged ({error})", "create it anew") from error
+        machine: MachineState = load(MachineState, document["machine"], "machine")
+    except (ValueError, KeyError) as error:
+        raise damaged_state(error) from error
+    return machine
 
 
-def _machine(raw: Mapping[str, Any]) -> MachineState:
-    return MachineState(
-        **{
-            **raw,
-            "quirks": Quirks(**raw["quirks"]),
-            "cards": [_card(c) for c in raw["cards"]],
-            "faults": [Fault(**f) for f in raw["faults"]],
-        }
-    )
-
-
-def _card(raw: Mapping[str, Any]) -> CardState:
-    return CardState(
-        **{
-            **raw,
-            "instances": [_instance(i) for i in raw["instances"]],
-            "clients": [Client(**c) for c in raw["clients"]],
-        }
-    )
-
-
-def _instance(raw: Mapping[str, Any]) -> GpuInstanceState:
-    return GpuInstanceState(**{**raw, "compute": [ComputeInstanceState(**c) for c in raw["compute"]]})
+def damaged_state(error: Exception) -> MachineError:
+    """The error that a file does not hold a machine, and why."""
+    return MachineError(f"the state of the simulated machine is damaged ({error})", "create it anew")

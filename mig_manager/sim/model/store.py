@@ -15,7 +15,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from mig_manager.sim.model.state import MachineError, MachineState, decode, encode
+from mig_manager.sim.model.checking import check
+from mig_manager.sim.model.state import MachineError, MachineState, damaged_state, decode, encode
 
 _Version = tuple[int, int, int]
 
@@ -78,7 +79,12 @@ class Store:
         if self._state is None or _version(path.stat()) != self._version:
             with path.open(encoding="utf-8") as file:
                 version = _version(os.fstat(file.fileno()))
-                self._state, self._version = decode(file.read()), version
+                state = decode(file.read())
+                try:
+                    check(state)
+                except ValueError as error:
+                    raise damaged_state(error) from error
+                self._state, self._version = state, version
         return self._state
 
     def _replace(self, state: MachineState) -> None:

@@ -24,10 +24,11 @@ from mig_manager.sim.node.clients import OPERATOR_NAMESPACE, PLUGIN_DAEMON_SET, 
 from mig_manager.sim.node.plugin_devices import Strategy
 from tests.conftest import CRDS
 from tests.e2e.hosts import offered, ours, reason
-from tests.e2e.recorder import Recorder
+from tests.e2e.recorder import Event, Recorder
 from tests.e2e.waiting import until
 from tests.node import images
 from tests.node.audit import Audit
+from tests.node.judging import beginning_at, judge
 from tests.node.real import RealNode
 from tests.node.room import ROOM
 from tests.node.workloads import plugin_daemon_set, pod_spec, write_overlay
@@ -56,18 +57,18 @@ class RealCluster:
 
     # -- what there is --
 
-    def boot_node(self, *gpus: str, taints: Sequence[str] = (), numa: Sequence[int] = ()) -> RealNode:
-        """Boot another node and do not wait for it. ``numa`` is the NUMA node of each card."""
+    def new_node(self, *gpus: str, taints: Sequence[str] = (), numa: Sequence[int] = ()) -> RealNode:
+        """Another node, which has yet to be started. ``numa`` is the NUMA node of each card."""
         labels = {**node_labels(Strategy.MIXED), POOL: "yes"}
         number = next(self._numbers)
         node = RealNode(number, self.access, self._programs, self._archives, labels, *gpus, taints=taints, numa=numa)
         self.nodes.append(node)
-        node.start()
         return node
 
-    def add_node(self, *gpus: str, taints: Sequence[str] = (), numa: Sequence[int] = ()) -> RealNode:
+    def add_node(self, *gpus: str, numa: Sequence[int] = ()) -> RealNode:
         """Boot another node; it is Ready on return."""
-        node = self.boot_node(*gpus, taints=taints, numa=numa)
+        node = self.new_node(*gpus, numa=numa)
+        node.start()
         self.until(f"{node.name} to be Ready", lambda: self.is_ready(node))
         return node
 
@@ -133,8 +134,16 @@ class RealCluster:
         until(what, true, explain=self.explain)
 
     def now(self) -> int:
-        """The cluster's version; ``most_out`` counts from there."""
-        return max(event.version for event in self._recorder.history())
+        """The cluster's version; ``most_out`` and ``history`` count from there."""
+        return max((event.version for event in self._recorder.history()), default=0)
+
+    def history(self, since: int) -> list[Event]:
+        """What has happened to Nodes, MIGNodes and pods since; it begins with how they were then."""
+        return beginning_at(since, self._recorder.history())
+
+    def judge(self, since: int) -> None:
+        """AssertionError when a promise about nodes was broken since; call it when all is calm."""
+        judge(self.history(since), [node.name for node in self.nodes])
 
     def most_out(self, since: int) -> int:
         """How many nodes were cordoned at the same time, at most."""

@@ -9,19 +9,12 @@ from pathlib import Path
 import pytest
 
 from mig_manager.sim.controlplane.programs import Programs
-from tests.node.audit import Right
 from tests.node.cluster import RealCluster, real_cluster
 from tests.node.enter import INSIDE
 from tests.node.real import RealNode
 
 GPU = "A100-SXM4-80GB"
-UNUSED = pytest.StashKey[list[Right]]()
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Tell which rights lay idle: what no test ever needs should not be granted."""
-    for right in config.stash.get(UNUSED, []):
-        terminalreporter.write_line(f"granted and not used by these tests: {' '.join(filter(None, right))}")
+ALL = "tests/node"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -45,18 +38,26 @@ def shared(room: None, request: pytest.FixtureRequest) -> Iterator[RealCluster]:
     with real_cluster(programs) as cluster:
         cluster.add_node(GPU)
         yield cluster
-        request.config.stash[UNUSED] = cluster.audit.unused()
         assert [] == cluster.audit.refused()
+        if is_whole(request.config) and not request.session.testsfailed:
+            unused = [" ".join(filter(None, right)) for right in cluster.audit.unused()]
+            assert [] == unused, "granted in deploy/, and used by no scenario: take it away, or test what it is for"
+
+
+def is_whole(config: pytest.Config) -> bool:
+    """Whether all of these tests are run, so that every right must be used."""
+    return config.args == [ALL] and not config.option.keyword and not config.option.markexpr
 
 
 @pytest.fixture
 def cluster(shared: RealCluster, request: pytest.FixtureRequest) -> Iterator[RealCluster]:
-    """The cluster, cleaned up after each test."""
-    failed = request.session.testsfailed
+    """The cluster, cleaned up after each test, and judged: no promise was broken on the way."""
+    failed, before = request.session.testsfailed, shared.now()
     yield shared
     if request.session.testsfailed > failed:
         print(shared.explain())
     shared.clean()
+    shared.judge(before)
 
 
 @pytest.fixture

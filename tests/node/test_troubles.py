@@ -2,45 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
-from mig_manager.agent.names import CORDONED, PAUSED
+from mig_manager.agent.names import CORDONED
+from mig_manager.agent.reconciler import STEPS
 from tests.e2e.hosts import CREATE
 from tests.e2e.layouts import NARROW, WIDE
 from tests.node.cluster import RealCluster
+from tests.node.moments import AGENT, CHANGE, OTHERS, PLUGIN, Mark, Scene, cuts
 from tests.node.real import RealNode
 from tests.node.test_change import MORE_PROFILES
 
-AGENT = ("mig-manager", "agent")
-PLUGIN = ("tests.node.pods.plugin",)
-SLOWLY_MS = 3000
-
-Moment = Callable[[RealCluster, RealNode], object]
-
-
-def noted(annotation: str) -> Moment:
-    """An annotation of ours is on the Node."""
-    return lambda cluster, node: annotation in cluster.node(node)["metadata"].get("annotations", {})
-
-
-def cut_in_part(_: RealCluster, node: RealNode) -> bool:
-    """Something of the old layout is gone, and not all of the new one is there."""
-    return node.counts() not in (WIDE, NARROW)
-
-
-def cut(_: RealCluster, node: RealNode) -> bool:
-    """The cards have the new layout."""
-    return node.counts() == NARROW
-
-
-MOMENTS: dict[str, Moment] = {
-    "cordoned": noted(CORDONED),
-    "clients-paused": noted(PAUSED),
-    "cut-in-part": cut_in_part,
-    "cut": cut,
-}
+SLOWLY_MS = 1000
 
 
 def begin(cluster: RealCluster, node: RealNode) -> None:
@@ -51,20 +26,73 @@ def begin(cluster: RealCluster, node: RealNode) -> None:
     cluster.edit(profile="narrow")
 
 
-@pytest.mark.parametrize("moment", MOMENTS)
-def test_agent_killed(cluster: RealCluster, node: RealNode, moment: str) -> None:
-    """The kubelet starts it again, and it brings to its end what it finds."""
-    begin(cluster, node)
-    cluster.until(moment, lambda: MOMENTS[moment](cluster, node))
-    node.kill(*AGENT)
+def kill_agent(scene: Scene, step: str, mark: Mark) -> None:
+    """Kill the agent when it is seen to have come to a step; when it is just being started, as soon as it is there."""
+    scene.cluster.until(f"the agent at {step}", lambda: mark(scene) and scene.node.processes(*AGENT))
+    scene.node.kill(*AGENT)
+
+
+def test_every_step_has_its_mark() -> None:
+    """No step is forgotten."""
+    assert {step.__name__ for step in STEPS} == CHANGE.keys() | OTHERS.keys()
+
+
+def test_agent_killed_at_every_step(cluster: RealCluster, node: RealNode) -> None:
+    """At each step of one change it dies once; the kubelet starts it again, and it brings to its end what it finds.
+
+    One pod of the two has to leave, under a budget that lets one go, and the other never notices.
+    """
+    cluster.config("wide", profiles=MORE_PROFILES)
+    cluster.finished(node, WIDE)
+    cluster.deployment("web", 2, "mig-3g.40gb")
+    cluster.until("both to run", lambda: cluster.using(node, "web") == 2)
+    cluster.budget("web", min_available=1)
+    before, scene = cluster.held(node), Scene(cluster, node, cluster.now())
+    node.machine.inject(CREATE, latency_ms=SLOWLY_MS)
+
+    cluster.edit(profile="narrow")
+    for step, mark in CHANGE.items():
+        kill_agent(scene, step, mark)
     cluster.finished(node, NARROW)
+    cluster.until("one to run", lambda: cluster.using(node, "web") == 1)
+    assert cluster.held(node).items() <= before.items()
+
+
+def test_agent_killed_while_it_settles(cluster: RealCluster, node: RealNode) -> None:
+    """A grant for which there is nothing to do is acknowledged by the next agent."""
+    cluster.config("wide", profiles=MORE_PROFILES)
+    cluster.finished(node, WIDE)
+    cluster.clean()
+    scene = Scene(cluster, node, cluster.now())
+    cluster.config("wide", profiles=MORE_PROFILES)
+    kill_agent(scene, "settle", OTHERS["settle"])
+    cluster.finished(node, WIDE)
+
+
+def test_agent_killed_while_it_stands_down(cluster: RealCluster, node: RealNode) -> None:
+    """A node whose work was called off while its drain was blocked is let go by the next agent; nobody had to leave."""
+    cluster.config("wide", profiles=MORE_PROFILES)
+    cluster.finished(node, WIDE)
+    cluster.deployment("both", 2, "mig-3g.40gb")
+    cluster.until("both to run", lambda: cluster.using(node, "both") == 2)
+    cluster.budget("both", min_available=2)
+    before, scene = cluster.held(node), Scene(cluster, node, cluster.now())
+    cluster.edit(profile="narrow")
+    cluster.until("the drain to be blocked", lambda: cluster.reason(node) == "EvictionBlocked")
+    cluster.edit(paused=True)
+    kill_agent(scene, "stand_down", OTHERS["stand_down"])
+    cluster.until("the node to be let go", lambda: not cluster.node(node)["spec"].get("unschedulable"))
+    assert not scene.noted(CORDONED)
+    cluster.edit(profile="wide", paused=False)
+    cluster.finished(node, WIDE)
+    assert before == cluster.held(node)
 
 
 def test_kubelet_restarted(cluster: RealCluster, node: RealNode) -> None:
     """A kubelet that forgets all devices in the middle of a change only takes time; pods go on with their slices."""
     begin(cluster, node)
     cluster.pod("p", "mig-3g.40gb")
-    cluster.until("a slice to be cut", lambda: cut_in_part(cluster, node))
+    cluster.until("a slice to be cut", lambda: cuts(Scene(cluster, node, 0)))
     node.kill("kubelet")
     cluster.finished(node, NARROW)
     cluster.running("p")
@@ -120,7 +148,7 @@ def test_reboot_by_the_agent(cluster: RealCluster, passed_through: RealNode) -> 
 def test_agent_upgraded(cluster: RealCluster, node: RealNode) -> None:
     """A new agent takes over in the middle of the old one's change."""
     begin(cluster, node)
-    cluster.until("the change to begin", lambda: noted(CORDONED)(cluster, node))
+    cluster.until("the change to begin", lambda: Scene(cluster, node, 0).noted(CORDONED))
     cluster.kubectl("--namespace", "mig-manager", "rollout", "restart", "daemonset/agent")
     cluster.finished(node, NARROW)
     cluster.kubectl("--namespace", "mig-manager", "rollout", "status", "daemonset/agent", "--timeout=120s")

@@ -11,6 +11,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from mig_manager.agent.names import STARTUP_TAINT
 from mig_manager.kube.port import Object
 from mig_manager.sim.node.clients import device_plugin_daemon_set
 from mig_manager.sim.node.plugin_devices import Strategy
@@ -56,6 +57,8 @@ def plugin_daemon_set(strategy: Strategy = Strategy.MIXED) -> Object:
     (container,) = spec["containers"]
     container |= {"image": PRODUCT_IMAGE, "command": _python("tests.node.pods.plugin"), **_mounts(HARDWARE, place)}
     spec |= {"volumes": _volumes(HARDWARE, place), "terminationGracePeriodSeconds": 5}
+    # What docs/install.md asks for where nodes register with the startup taint.
+    spec["tolerations"] = [*spec["tolerations"], {"key": STARTUP_TAINT, "operator": "Exists"}]
     return body
 
 

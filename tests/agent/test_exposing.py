@@ -253,6 +253,7 @@ def test_old_plugin_that_may_not_be_deleted_is_waited_for(world: Make) -> None:
     advance(w, "await_advertised")
     assert "must be deleted by hand" in ready_message(w)
     assert "release: NotAdvertised" in w.settle(20, seconds=20)
+    assert 2 == stale_plugins(w)  # once on each, and not again in every pass
     w.assert_clean()
 
 

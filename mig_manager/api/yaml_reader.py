@@ -49,7 +49,11 @@ def read_documents(text: str) -> Iterator[Document]:
     import yaml
 
     # libyaml is ten times faster and not everywhere; both know the same methods.
-    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text)
+    try:
+        loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text)
+    except (UnicodeEncodeError, yaml.YAMLError) as error:
+        # A terminal's encoding can let bytes through that are no characters.
+        raise LayoutError("InvalidYAML", "not a text in UTF-8") from error
     try:
         while loader.check_node():
             root = loader.get_node()

@@ -263,3 +263,9 @@ def test_problems_of_other_files() -> None:
         ["x:26", "gpus[0].slices[0].slice"],
     ]
     assert expected == [str(p).split(": ")[:2] for p in problems(text, "x")]
+
+
+def test_bytes_that_are_no_characters() -> None:
+    """What a terminal's encoding lets through although it is no text is a problem with a place."""
+    with pytest.raises(LayoutError, match=r"f\.yaml: not a text in UTF-8"):
+        parse_file("\ud800", "f.yaml")

@@ -26,7 +26,7 @@ VALUES: st.SearchStrategy[Json] = st.one_of(
     SCALARS,
     st.lists(SCALARS, max_size=3),
     st.dictionaries(st.text(max_size=5), SCALARS, max_size=3),
-    st.just([[[]]]),
+    st.builds(lambda: [[[]]]),
 )
 
 
@@ -60,9 +60,9 @@ def damaged(draw: st.DrawFn, document: Json) -> Json:
         elif how == 1 and isinstance(parent, list):
             parent.append(copy.deepcopy(parent[int(last)]))
         elif how == 1:
-            parent[draw(st.text(max_size=6))] = draw(VALUES)
+            parent[draw(st.text(max_size=6))] = copy.deepcopy(draw(VALUES))
         else:
-            parent[last] = draw(VALUES)
+            parent[last] = copy.deepcopy(draw(VALUES))
     return found
 
 

@@ -43,15 +43,15 @@ def main() -> int:
             deployed(programs) as plane,
             Site(plane, Path(directory), options.nodes) as site,
         ):
-            try:
-                soak(site, report, options.rounds, _say)
-            finally:
-                KEPT.write_text(site.explain())
+            soak(site, report, options.rounds, _say)
+            # After an interruption there may be nobody left who could be asked about objects.
+            tails = "\n".join(process.tail() for process in site.processes)
+            KEPT.write_text(tails if report.interrupted else site.explain())
     finally:
         # What was found before something else went wrong is shown too.
         print(json.dumps(report.to_dict(), indent=2) if options.output == "json" else "\n".join(report.lines()))
     if report.problems():
-        _say(f"logs and objects: {KEPT}")
+        _say(f"the ends of all logs, and the objects: {KEPT}")
     return int(bool(report.problems()))
 
 

@@ -21,9 +21,10 @@ controller looks at its Lease and renews it every five seconds."""
 
 @dataclass
 class Report:
-    """Filled while it goes on. ``violation`` is the first broken promise, ``stuck`` what did not come to rest.
+    """Filled while it goes on.
 
-    ``idle`` are the requests per minute of each process at the end, when nothing happens, by its name.
+    ``violation`` is the first broken promise, ``stuck`` what did not come to rest, ``interrupted`` why it ended early
+    otherwise. ``idle`` are the requests per minute of each process, by its name, at the end, when nothing happens.
     """
 
     nodes: int
@@ -39,6 +40,7 @@ class Report:
     idle: Mapping[str, float] = field(default_factory=dict)
     violation: str = ""
     stuck: str = ""
+    interrupted: str = ""
 
     def problems(self) -> list[str]:
         """Everything that is not well, one line each."""
@@ -79,7 +81,7 @@ class Report:
             f"{self.rounds} rounds on {self.nodes} nodes in {self.seconds / 60:.1f} minutes, seed {self.seed}",
             f"disturbances: {done or 'none'}",
             f"done: {counts.changes} changes of layout, {counts.failed} failed; {counts.evicted} pods evicted",
-            f"of that: {counts.destroyed} slices destroyed; at most {counts.most_out} nodes out at the same time",
+            f"slices destroyed: {counts.destroyed}; nodes out at the same time: {counts.most_out} at most",
             f"came to rest: {self.rests} times",
             f"requests per minute when nothing happens: {self._idle()}",
             "",
@@ -95,6 +97,8 @@ class Report:
             yield self.violation
         if self.stuck:
             yield self.stuck
+        if self.interrupted:
+            yield f"ended early: {self.interrupted}"
         for one in self.all_trends():
             if one.grown:
                 yield f"{one.who}: {one.figure.name} went from {one.before:.1f} to {one.after:.1f}"

@@ -6,9 +6,9 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 
+from mig_manager.kube.errors import ClusterError
 from mig_manager.kube.kinds import MIG_NODE
 from tests.soak.acts import Acts
 from tests.soak.allowance import Allowance
@@ -51,21 +51,28 @@ class Soak:
         self._allowance = Allowance(2)
         self._acts = Acts(self.site, self._allowance)
         self._judge = Judge(self.site, self._allowance)
+        self._meter = Meter(self.site.processes)
         self._random.seed(self.report.seed)
 
     def run(self) -> None:
         """All of it; what is found stands in the report."""
         started = time.monotonic()
-        with ExitStack() as stack:
-            stack.callback(self._note, started)
+        try:
             self._come_to_rest()
             self.say(f"{self.site.count} nodes are at rest after {time.monotonic() - started:.0f} s")
-            self._meter = stack.enter_context(Meter(self.site.processes))
-            for number in range(1, self.rounds + 1):
-                self._round(self.chooser.round(number))
-                if self.report.problems():
-                    return
-            self._end()
+            with self._meter:
+                self._rounds()
+        finally:
+            self.report.seconds = time.monotonic() - started
+            meter = self._meter
+            self.report.trends, self.report.requests, self.report.lives = meter.trends(), meter.counts, meter.lives
+
+    def _rounds(self) -> None:
+        for number in range(1, self.rounds + 1):
+            self._round(self.chooser.round(number))
+            if self.report.problems():
+                return
+        self._end()
 
     def _round(self, chosen: Round) -> None:
         began = time.monotonic()
@@ -130,20 +137,23 @@ class Soak:
 
     def _judged(self, *, calm: bool) -> None:
         self.report.violation = self._judge.judge(calm=calm)
+        self.report.counts = self._judge.counts(self._acts.slices_by_hand)
 
     def _pause(self) -> None:
         time.sleep(self._random.uniform(*PAUSE_S))
 
-    def _note(self, started: float) -> None:
-        """Whatever has happened, even when it was interrupted."""
-        self.report.seconds = time.monotonic() - started
-        self.report.counts = self._judge.counts(self._acts.slices_by_hand)
-        meter = getattr(self, "_meter", None)
-        if meter is not None:
-            self.report.trends, self.report.requests, self.report.lives = meter.trends(), meter.counts, meter.lives
-
 
 def soak(site: Site, report: Report, rounds: int, say: Say) -> None:
-    """Build the site and soak it; what is found stands in the report."""
-    site.build()
-    Soak(site, report, Chooser(report.seed, list(site.hosts), site.lasting, rounds), rounds, say).run()
+    """Build the site and soak it; what is found stands in the report, and why it ended early if it did."""
+    try:
+        site.build()
+        Soak(site, report, Chooser(report.seed, list(site.hosts), site.lasting, rounds), rounds, say).run()
+    except (ClusterError, OSError, AssertionError, KeyboardInterrupt) as error:
+        report.interrupted = _said(error)
+    except Exception as error:
+        report.interrupted = _said(error)
+        raise
+
+
+def _said(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}".splitlines()[0]

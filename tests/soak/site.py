@@ -33,7 +33,7 @@ GENTLE = {"jobs": "Evict", "force": True, "onTimeout": "Abort", "gracePeriodSeco
 
 
 class Site(World):
-    """The pool. Unlike a test's, its end judges nothing: that is done all the time."""
+    """The pool, on a control plane that ends with it. Its end judges nothing: that is done all the time."""
 
     def __init__(self, plane: Plane, directory: Path, nodes: int) -> None:
         super().__init__(plane, "soak", directory, look_s=LOOK_S, poll_s=POLL_S)
@@ -41,10 +41,10 @@ class Site(World):
         self.workloads = Workloads(plane, nodes)
 
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, at: TracebackType | None) -> None:
-        try:
-            self.workloads.delete()
-        finally:
-            self._clean()
+        for host in self.hosts.values():
+            host.agent.kill()
+        self.observer.stop()
+        self._stack.close()
 
     def build(self) -> None:
         """Let the nodes come one after the other, then the wish and who wants slices."""

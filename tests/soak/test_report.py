@@ -43,7 +43,7 @@ def test_all_is_well() -> None:
     assert "10 rounds on 4 nodes in 5.0 minutes, seed 7" in text
     assert "3 × cordon, 2 × reboot" in text
     assert "12 changes of layout, 1 failed; 5 pods evicted" in text
-    assert "30 slices destroyed; at most 2 nodes out at the same time" in text
+    assert "slices destroyed: 30; nodes out at the same time: 2 at most" in text
     assert "agent 4.0 (allowed: 6), controller 24.0 (allowed: 30)" in text
     assert "all is well" in text
 
@@ -60,6 +60,7 @@ def test_table() -> None:
     ("change", "said"),
     [
         ({"violation": "n1: slices in use were destroyed"}, "n1: slices in use were destroyed"),
+        ({"interrupted": "listing pods: timed out"}, "ended early: listing pods: timed out"),
         ({"stuck": "2 nodes did not come to rest"}, "2 nodes did not come to rest"),
         ({"trends": [Trend("agent n1", MEMORY, 88.0, 99.0, 100)]}, "agent n1: memory, MiB went from 88.0 to 99.0"),
         (

@@ -54,11 +54,6 @@ class Workloads:
         file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [*items, _job()]}))
         self.plane.kubectl("--namespace", WORK, "apply", "--server-side", "--filename", str(file))
 
-    def delete(self) -> None:
-        """Delete all of it, and every pod."""
-        for kind in ("deployment", "job", "pdb", "pod"):
-            self.plane.kubectl("--namespace", WORK, "delete", kind, "--all", "--grace-period=0", "--wait=false")
-
     def pods(self) -> list[Object]:
         """The pods that are there and not on their way out, by name."""
         found = [p for p in self.plane.person.list(POD, WORK).items if "deletionTimestamp" not in p["metadata"]]

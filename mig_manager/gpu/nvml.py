@@ -133,7 +133,8 @@ class NvmlSession:
         name = str(profile) if profile else f"of profile {profile_id}"
         with doing(f"creating GPU instance {name} at {placement.start} on {known.device.label}"):
             gpu_instance = instances.create_gpu_instance(known.device, profile_id, placement)
-        known.instances += (GpuInstance(gpu_instance, profile_id, placement),)
+        others = (instance for instance in known.instances if instance.id != gpu_instance)  # ids are given anew
+        known.instances = (*others, GpuInstance(gpu_instance, profile_id, placement))
         return gpu_instance
 
     def destroy_gpu_instance(self, gpu_uuid: str, gpu_instance: int) -> None:

@@ -261,3 +261,18 @@ def test_mig_devices_with_one_uuid(world: Make) -> None:
     plausible.check_cards([with_uuids("")])
     with pytest.raises(NotUnderstoodError, match="the MIG UUID MIG-1 is there twice"):
         plausible.check_cards([with_uuids("MIG-1")])
+
+
+def test_an_id_that_is_given_anew_in_one_session(world: Make) -> None:
+    """An instance that gets the id of one destroyed before is what was made last, not what was read first."""
+    w = world(A100)
+    w.machine.add_instance(0, "1g+me", start=0, compute_widths=())
+    with w.process() as gpus, gpus.session() as session:
+        card = session.cards()[0]
+        (old,) = card.instances
+        session.destroy_gpu_instance(card.uuid, old.id)
+        new = session.create_gpu_instance(card.uuid, 19, Placement(0, 1))
+        assert old.id == new
+        session.create_compute_instance(card.uuid, new, Placement(0, 1))
+        (compute,) = session.card(card.uuid).instances[0].compute
+    assert Placement(0, 1) == compute.placement

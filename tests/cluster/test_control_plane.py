@@ -225,8 +225,26 @@ def test_program_beside_it_is_killed_alone_and_can_be_started_again(programs: Pr
         wait_until("its end to be known", (plane.access.directory / "beside.exit").exists)
         with pytest.raises(ControlPlaneError, match="running beside: it ended with -9"):
             plane.check()
+        assert plane.collect("beside")
+        assert not plane.collect("beside")
+        plane.check()
         plane.run_beside("beside", command)
         wait_until("the program to start again", lambda: started(2))
         plane.check()
         first, second = log.read_text().split()
     assert not any(Path(f"/proc/{pid}").exists() for pid in (first, second))
+
+
+def test_program_beside_it_that_is_ended_is_no_failure(programs: Programs) -> None:
+    """Who ends it on purpose is not told that it has ended, and one that does not run is ended already."""
+    command = [sys.executable, "-c", "import os, time; print(os.getpid(), flush=True); time.sleep(600)"]
+    with ControlPlane(programs) as plane:
+        log = plane.access.directory / "beside.log"
+        plane.run_beside("beside", command)
+        wait_until("the program to start", lambda: log.exists() and log.read_text() != "")
+        plane.end("beside")
+        plane.end("beside")
+        wait_until("the program to end", lambda: not Path(f"/proc/{log.read_text().strip()}").exists())
+        plane.run_beside("after", ["/bin/sh", "-c", "exit 3"])
+        wait_until("the guardian to come by", (plane.access.directory / "after.exit").exists)
+        assert not plane.collect("beside")

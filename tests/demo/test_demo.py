@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from mig_manager.sim.controlplane.access import wait_until
-from mig_manager.sim.controlplane.programs import Programs
 
 LIMIT_S = 300.0
 COMMAND = (sys.executable, "-m", "mig_manager", "demo")
@@ -32,15 +28,6 @@ CLAIMS = [
     r"✓ h100-1 lost 32 slices in a reboot; 32 were back after \d+ s, nobody had to ask",
     r"✓ everything was stopped, nothing is left behind",
 ]
-
-
-@pytest.fixture
-def scratch(programs: Programs) -> Iterator[Path]:
-    """A directory for temporary files, with a short name because sockets are made in it. The programs are built."""
-    del programs
-    directory = Path(tempfile.mkdtemp(prefix="d-"))
-    yield directory
-    shutil.rmtree(directory)
 
 
 def environment(scratch: Path) -> dict[str, str]:

@@ -2,9 +2,9 @@
 
 Run by path with the standard library alone: ``guardian.py DIRECTORY PARENT_PID``. Each line on standard input is a JSON
 object: ``{"name", "argv"}`` is a program to start, its output in ``DIRECTORY/NAME.log``; ``{"kill"}`` names one to
-kill. When a program ends, its exit status is written to ``DIRECTORY/NAME.exit``. On the line ``stop``, at the end of
-the input unless the line ``detach`` came before, and when the process PARENT_PID is gone, the guardian kills what it
-started, removes DIRECTORY and ends.
+kill. When a program ends, its exit status is written to ``DIRECTORY/NAME.exit``, unless ``{"end"}`` was to end it. On
+the line ``stop``, at the end of the input unless the line ``detach`` came before, and when the process PARENT_PID is
+gone, the guardian kills what it started, removes DIRECTORY and ends.
 
 Why a process and not a signal at the parent's death in each program: somebody must also remove the directory, and the
 kernel ties that signal to the parent's *thread*. Here there is one thread, so the programs can carry it, and die
@@ -68,7 +68,12 @@ class Guardian:
             self._reap()
 
     def _obey(self, order: dict[str, Any]) -> None:
-        if "kill" not in order:
+        if "end" in order:
+            process = self.running.pop(order["end"], None)
+            if process is not None:
+                process.kill()
+                process.wait()
+        elif "kill" not in order:
             self._start(**order)
         elif order["kill"] in self.running:
             self.running[order["kill"]].kill()

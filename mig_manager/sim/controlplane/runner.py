@@ -168,6 +168,17 @@ class ControlPlane:
         """SIGKILL one of the programs."""
         self._order({"kill": name})
 
+    def end(self, name: str) -> None:
+        """SIGKILL one that was run beside, which is then no failure and leaves no exit status."""
+        self._order({"end": name})
+
+    def collect(self, name: str) -> bool:
+        """Whether a program that was run beside has ended; ``check`` then takes it for a failure no more."""
+        ended = self.access.directory / f"{name}.exit"
+        there = ended.exists()
+        ended.unlink(missing_ok=True)
+        return there
+
     def _run(self, name: str, flags: list[str]) -> None:
         self.run_beside(name, [str(self.programs.path(name)), *flags])
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import shutil
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 
+from mig_manager.kube.errors import ClusterError
 from mig_manager.sim.controlplane import progress
 from mig_manager.sim.controlplane.errors import ControlPlaneError
 from mig_manager.sim.controlplane.programs import ASSETS_VARIABLE, find
@@ -15,6 +17,7 @@ from mig_manager.sim.demo.errors import DemoError
 from mig_manager.sim.demo.screen import Screen
 from mig_manager.sim.demo.stage import Stage
 from mig_manager.sim.demo.story import Story
+from mig_manager.sim.demo.tries import tries
 
 
 def run(*, story: bool, keep: bool) -> None:
@@ -67,23 +70,25 @@ def _keep(stage: Stage, screen: Screen, *, applied: bool) -> None:
     try:
         _say_how(stage, screen, applied=applied)
         while not ended.wait(1):
+            # An API server that does not answer for a moment is asked again; one that has ended is noticed here.
+            with suppress(ClusterError):
+                stage.follow()
             stage.check()
     except KeyboardInterrupt:
         return
 
 
 def _say_how(stage: Stage, screen: Screen, *, applied: bool) -> None:
-    kubectl = _command("kubectl", stage.kubectl_path)
-    ours = _our_command()
     screen.act("Go on by hand, in another terminal")
     screen.say(f"export KUBECONFIG={stage.kubeconfig}")
     if not applied:
-        screen.say(f"{kubectl} apply -f {scene.POOL}")
-    screen.say(f"{kubectl} get migconfig,mignode")
-    screen.say(f"{kubectl} label node a100-2 --overwrite migmanager.io/profile=all-1g.10gb")
-    screen.say(f"{kubectl} edit migconfig pool")
-    screen.say(f"{ours} inspect --sim {stage.directory / 'a100-1.sim'}")
-    screen.say(f"{ours} sim reboot {stage.directory / 'h100-1.sim'}    # its agent looks every half minute")
+        screen.say(f"{_command('kubectl', stage.kubectl_path)} apply -f {scene.POOL}")
+    for trial in tries(_command("kubectl", stage.kubectl_path), _our_command(), stage.directory):
+        screen.say("")
+        screen.say(f"# {trial.what}", "dim")
+        for line in trial.commands:
+            screen.say(line)
+    screen.say("")
     screen.say(f"logs, as long as this runs: {stage.directory}/*.log")
     screen.say("Ctrl-C ends it and removes everything.")
 

@@ -2,8 +2,9 @@
 
 Agents and controller are the real programs. Their pods are made by the shipped DaemonSet and Deployment; the simulated
 kubelets cannot run images, so for every such pod the program is started here, with the token that the pod would have.
-What it may do is therefore what the shipped roles and the policy allow. All files are in the control plane's directory,
-which goes with it, however the demo ends.
+What it may do is therefore what the shipped roles and the policy allow. While people try things by hand the programs
+follow their pods: one whose pod is deleted ends, and one that is killed starts again. All files are in the control
+plane's directory, which goes with it, however the demo ends.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -42,6 +44,12 @@ TIMEOUT_S = 120.0
 POLL_S = 0.2
 LAST_LINES = 5
 
+RESTART_S = 10.0
+"""So long after its start a program that has ended is started again, as kubelets do with containers that crash."""
+
+CLIENTS_FILE = "clients.yaml"
+"""Where people may write a list of GPU clients of their own, which agents read at their start."""
+
 
 class Stage:
     """The running demo; a context manager that stops everything it started."""
@@ -53,6 +61,8 @@ class Stage:
         self._fleet: Fleet
         self.cluster: KubernetesCluster
         self.machines: dict[str, Machine] = {}
+        self._boots: dict[str, str] = {}
+        self._started: dict[str, _Started] = {}
 
     @property
     def directory(self) -> Path:
@@ -95,6 +105,7 @@ class Stage:
         for node in scene.nodes():
             machine = node.build(self.directory / f"{node.name}.sim")
             self.machines[node.name] = machine
+            self._boots[node.name] = machine.read().boot_id
             self._fleet.add(node.name, machine, labels=node.labels)
         self._fleet.run()
 
@@ -116,9 +127,35 @@ class Stage:
         """Reboot a node, agent and all."""
         program = f"agent-{name}"
         (pod,) = (p for p in self._agent_pods() if p["spec"]["nodeName"] == name)
-        self._plane.kill(program)
+        self._plane.end(program)
         self.node(name).reboot()
+        self._boots[name] = self.machines[name].read().boot_id
         self._start_agent(pod)
+
+    def follow(self) -> None:
+        """Do what kubelets and machines would after something was done by hand. ClusterError.
+
+        A machine that was rebooted goes down with its processes and its agent. A program whose pod is gone ends; one
+        that has ended, or whose pod is another by now, starts again, as a container would.
+        """
+        for name, machine in self.machines.items():
+            boot = machine.read().boot_id
+            if boot != self._boots[name]:
+                self._boots[name] = boot
+                self._stop(f"agent-{name}")
+                self.node(name).follow_reboot()
+        pods = {f"agent-{pod['spec']['nodeName']}": pod for pod in self._agent_pods() if _stays(pod)}
+        pods.update((CONTROLLER, pod) for pod in self._controller_pods() if _stays(pod))
+        for program, started in list(self._started.items()):
+            pod = pods.get(program)
+            if pod is None or pod["metadata"]["uid"] != started.pod_uid:
+                self._stop(program)
+            elif self._plane.collect(program):
+                started.ended = True
+        for program, pod in pods.items():
+            known = self._started.get(program)
+            if known is None or (known.ended and time.monotonic() > known.at + RESTART_S):
+                self._start_controller_of(pod) if program == CONTROLLER else self._start_agent(pod)
 
     def kubectl(self, *arguments: str) -> str:
         """Run kubectl as administrator and return what it prints; DemoError with its complaint."""
@@ -179,8 +216,18 @@ class Stage:
     def _agent_pods(self) -> tuple[Object, ...]:
         return self.cluster.list(POD, NAMESPACE, labels=AGENT_SELECTOR).items
 
+    def _controller_pods(self) -> tuple[Object, ...]:
+        labels = f"app.kubernetes.io/component={CONTROLLER}"
+        return self.cluster.list(POD, NAMESPACE, labels=labels).items
+
+    def _stop(self, program: str) -> None:
+        """End a program, if it runs."""
+        if self._started.pop(program, None) is not None:
+            self._plane.end(program)
+
     def _start_agent(self, pod: Object) -> None:
         name = pod["spec"]["nodeName"]
+        clients = self.directory / CLIENTS_FILE
         self._run(
             "agent",
             f"agent-{name}",
@@ -191,22 +238,39 @@ class Stage:
                 "--state-dir": str(self.directory / f"{name}.state"),
                 "--pod-resources": str(self.node(name).kubelet.pod_resources / "kubelet.sock"),
                 "--proc-root": str(self.node(name).kubelet.proc),
+                **({"--clients": str(clients)} if clients.exists() else {}),
             },
         )
 
     def _start_controller(self) -> bool:
-        pods = self.cluster.list(POD, NAMESPACE, labels=f"app.kubernetes.io/component={CONTROLLER}").items
-        running = [pod for pod in pods if _runs(pod)]
+        running = [pod for pod in self._controller_pods() if _runs(pod)]
         if running:
-            self._run(CONTROLLER, CONTROLLER, running[0], {"--namespace": NAMESPACE})
+            self._start_controller_of(running[0])
         return bool(running)
+
+    def _start_controller_of(self, pod: Object) -> None:
+        self._run(CONTROLLER, CONTROLLER, pod, {"--namespace": NAMESPACE})
 
     def _run(self, verb: str, name: str, pod: Object, options: Mapping[str, str]) -> None:
         account = pod["spec"]["serviceAccountName"]
         kubeconfig = self._plane.access.kubeconfig_for_service_account(NAMESPACE, account, pod)
         words = [word for option in {**options, "--kubeconfig": str(kubeconfig)}.items() for word in option]
         self._plane.run_beside(name, [sys.executable, "-m", "mig_manager", verb, *words])
+        self._started[name] = _Started(pod["metadata"]["uid"], time.monotonic())
+
+
+@dataclass(slots=True)
+class _Started:
+    """A program, for which pod it was started and when; ``ended`` says that it has ended since."""
+
+    pod_uid: str
+    at: float
+    ended: bool = False
 
 
 def _runs(pod: Object) -> bool:
     return bool(pod.get("status", {}).get("phase") == "Running")
+
+
+def _stays(pod: Object) -> bool:
+    return _runs(pod) and "deletionTimestamp" not in pod["metadata"]

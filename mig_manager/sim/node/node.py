@@ -122,6 +122,12 @@ class SimulatedNode:
             self.machine.reboot()
             self.kubelet.start()
 
+    def follow_reboot(self) -> None:
+        """Go down with a machine that somebody else has rebooted, and come up with it."""
+        with self._lock:
+            self.kubelet.lose_power()
+            self.kubelet.start()
+
     def reboot(self) -> None:
         """Go dark and boot again; the next pass reports it Ready."""
         with self._lock:

@@ -34,8 +34,8 @@ MEMORY = Figure("memory, MiB", 4.0, 0.05)
 DESCRIPTORS = Figure("file descriptors", 2, 0.0)
 THREADS = Figure("threads", 2, 0.0)
 FIGURES = (MEMORY, DESCRIPTORS, THREADS)
-REQUESTS = Figure("requests per minute", 60, 0.5)
-"""Of all processes together: what is asked depends on what happens, and that is another thing in every round."""
+REQUESTS = Figure("requests per minute", 60, 1.0)
+"""Of all processes together. What is asked depends on what happens, which is another thing in every round."""
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,9 @@ from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
+from mig_manager.agent.names import PREFIX
 from mig_manager.kube.errors import NotFoundError
-from mig_manager.kube.kinds import MIG_NODE, NODE
+from mig_manager.kube.kinds import MIG_CONFIG, MIG_NODE, NODE
 from mig_manager.kube.port import Object
 from tests.e2e.hosts import Host, offered, ours, reason
 from tests.e2e.plane import Plane
@@ -66,12 +67,9 @@ class Site(World):
         """Why each node is not at rest, by name; empty when all have what is wished for and say so."""
         mignodes = {o["metadata"]["name"]: o for o in self.person.list(MIG_NODE).items}
         nodes = {o["metadata"]["name"]: o for o in self.person.list(NODE).items}
-        found = {}
-        for name, host in self.hosts.items():
-            said = _unfinished(host, nodes.get(name), mignodes.get(name))
-            if said:
-                found[name] = said
-        return found
+        wish = self.person.get(MIG_CONFIG, self.name)["spec"]["profile"]
+        said = {name: _unfinished(host, wish, nodes.get(name), mignodes.get(name)) for name, host in self.hosts.items()}
+        return {name: what for name, what in said.items() if what}
 
     def message(self, name: str) -> str:
         """What the node's MIGNode says about itself in a sentence."""
@@ -81,12 +79,15 @@ class Site(World):
         return "there is no MIGNode"
 
 
-def _unfinished(host: Host, node: Object | None, mignode: Object | None) -> str:
-    """What one node lacks, in a few words."""
+def _unfinished(host: Host, wish: str, node: Object | None, mignode: Object | None) -> str:
+    """What one node lacks, in a few words; ``wish`` is the pool's profile."""
     if node is None or mignode is None:
         return "no Node" if node is None else "no MIGNode"
     spec, status = mignode["spec"], mignode.get("status", {})
+    own = node["metadata"]["labels"].get(f"{PREFIX}profile", wish)
     checks = {
+        # Known to people before the controller has heard of it.
+        "wish not passed on yet": spec["desired"]["profile"] != own,
         "spec not read yet": status.get("observedGeneration") != mignode["metadata"]["generation"],
         reason(status) or "nothing said": reason(status) != "Ready",
         "wish not granted yet": spec.get("grant", {}).get("hash") != spec["desired"]["hash"],

@@ -74,9 +74,9 @@ def test_rates() -> None:
 
 
 def test_more_and_more_requests() -> None:
-    """A rate that doubles is growth."""
-    assert trend("all", REQUESTS, [100.0] * 6 + [200.0] * 6).grown
-    assert not trend("all", REQUESTS, [100.0, 220.0, 90.0, 130.0] * 4).grown
+    """A rate that more than doubles is growth."""
+    assert trend("all", REQUESTS, [100.0] * 6 + [201.0] * 6).grown
+    assert not trend("all", REQUESTS, [100.0, 300.0, 90.0, 130.0] * 4).grown
 
 
 def test_own_process() -> None:

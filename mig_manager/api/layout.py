@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from mig_manager.api.rules import is_count
 from mig_manager.geometry.cards import NVIDIA_VENDOR_ID
 from mig_manager.geometry.errors import LayoutError
 from mig_manager.geometry.layout import DeviceId, GpuEntry, Layout, Match, MigMode, SliceRequest
@@ -78,10 +79,12 @@ def _match(match: Mapping[str, Any]) -> Match:
 
 
 def _request(item: Mapping[str, Any]) -> SliceRequest:
-    widths = item.get("compute")
+    widths, count = item.get("compute"), item.get("count", 1)
+    if not is_count(count):  # the schema of a MIGNode has no rule for it
+        raise LayoutError("InvalidSpec", f"{count!r} is no count of slices", "write 1 to 7, or max", "count")
     return SliceRequest(
         slice=SliceName.parse(item["slice"]),
-        count=item.get("count", 1),
+        count=count,
         start=item.get("start"),
         compute=None if widths is None else tuple(int(width.removesuffix("c")) for width in widths),
         double_memory="memory" in item,

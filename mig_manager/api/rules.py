@@ -37,7 +37,8 @@ def _values_fit_operator(requirement: Mapping[str, Any]) -> bool:
     return bool(requirement.get("values")) is (requirement["operator"] in ("In", "NotIn"))
 
 
-def _is_count(count: int | str) -> bool:
+def is_count(count: int | str) -> bool:
+    """Whether that many slices can be asked for: 1 to 7, or max."""
     return 1 <= count <= _MAX_COUNT if isinstance(count, int) else count == "max"
 
 
@@ -67,7 +68,7 @@ RULES: Mapping[str, Rule] = {
         lambda item: not _has_compute_part(item) or _width(item["slice"]) <= _width(item["slice"][3])
     ),
     "type(self.count) == int ? self.count >= 1 && self.count <= 7 : self.count == 'max'": (
-        lambda item: _is_count(item["count"])
+        lambda item: is_count(item["count"])
     ),
     "!has(self.start) || self.count == 1": lambda item: "start" not in item or item["count"] == 1,
     "!has(self.compute) || !self.slice.matches('^[1-9]c')": (

@@ -138,6 +138,13 @@ def test_other_device_ids(text: str) -> None:
     assert "InvalidDeviceID" == caught.value.reason
 
 
+@pytest.mark.parametrize("count", [0, -1, 8, 2**31, "7", "most"])
+def test_count_that_the_schema_would_refuse(count: object) -> None:
+    """A MIGNode's schema has no rule for it, and a huge one would fill the memory."""
+    with pytest.raises(LayoutError, match="is no count of slices"):
+        layout_from_dict({"gpus": [{"match": {}, "slices": [{"slice": "1g", "count": count}]}]})
+
+
 def test_hash() -> None:
     """Equal wishes have equal hashes whatever they are called; other slices or another strategy have not."""
     layout = Layout((GpuEntry((SliceRequest(SliceName(1), 7),)),), "a")

@@ -7,7 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from mig_manager.agent.reconciler import Ending
-from tests.agent.worlds import KilledError, Process, World
+from tests.agent.process import KilledError, Process
+from tests.agent.worlds import World
 
 
 def at(w: World, moment: str, act: Callable[[World], object], *, time: int = 1, passes: int = 20) -> Ending:

@@ -13,7 +13,9 @@ from mig_manager.geometry.layout import Layout, Match
 from mig_manager.kube.kinds import MIG_NODE, POD_DISRUPTION_BUDGET
 from mig_manager.sim.model.codes import NvmlCode
 from mig_manager.sim.model.machine import Machine
-from tests.agent.worlds import A100, AGENT, H100, SXM, Fault, KilledError, Process, World, every
+from tests.agent.layouts import every
+from tests.agent.process import Fault, KilledError, Process
+from tests.agent.worlds import A100, AGENT, H100, SXM, World
 from tests.chaos.counting import must
 
 ROUNDS = 80

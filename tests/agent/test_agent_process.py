@@ -26,7 +26,7 @@ from mig_manager.sim.node.clients import PLUGIN_DAEMON_SET, device_plugin_daemon
 from mig_manager.sim.node.fleet import Fleet
 from mig_manager.sim.node.plugin_devices import Strategy
 from mig_manager.sim.node.pod_spec import SHUTDOWN_SECONDS
-from tests.agent.worlds import every
+from tests.agent.layouts import every
 
 DEADLINE_S = 60.0
 LEADER = "controller-of-the-test"

@@ -8,10 +8,11 @@ import pytest
 
 from mig_manager.agent.context import Memory
 from mig_manager.kube.kinds import MIG_NODE
+from tests.agent.clock import START
 from tests.agent.moments import ready_message
 from tests.agent.test_failures import failed
 from tests.agent.test_life import Make, advance, granted
-from tests.agent.worlds import START, World
+from tests.agent.worlds import World
 
 YEAR_S = 365 * 86400.0
 

@@ -19,9 +19,11 @@ from mig_manager.kube.errors import UnavailableError
 from mig_manager.kube.kinds import DAEMON_SET, EVENT, NODE, POD, POD_DISRUPTION_BUDGET
 from mig_manager.planner.node import plan_node
 from mig_manager.planner.plan import Impact, Plan
+from tests.agent.layouts import every
 from tests.agent.moments import ready_message
+from tests.agent.process import Fault, KilledError, Process
 from tests.agent.test_life import CUT, TARGET, Make, advance
-from tests.agent.worlds import A100, Fault, KilledError, Process, World, every, owned_by
+from tests.agent.worlds import A100, World, owned_by
 from tests.drain import pods
 
 GOING = "nvidia.com/mig-2g.20gb"

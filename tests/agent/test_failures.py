@@ -10,9 +10,11 @@ from mig_manager.api.mignode_status import GrantResult, GrantStatus
 from mig_manager.api.rest import LONGEST_REST_S
 from mig_manager.kube.kinds import EVENT, MIG_NODE
 from mig_manager.sim.model.codes import NvmlCode
+from tests.agent.clock import START
+from tests.agent.layouts import every
 from tests.agent.moments import killed_at, ready_message
 from tests.agent.test_life import CREATE, TARGET, Make, granted
-from tests.agent.worlds import START, World, every
+from tests.agent.worlds import World
 
 
 def failed(make: Make) -> World:

@@ -15,9 +15,11 @@ from mig_manager.api.layout import layout_to_dict
 from mig_manager.gpu.port import GpuError
 from mig_manager.kube.kinds import MIG_NODE, NODE, POD_DISRUPTION_BUDGET
 from mig_manager.sim.model.codes import NvmlCode
+from tests.agent.layouts import every
 from tests.agent.moments import at, ready_message, said
+from tests.agent.process import KilledError
 from tests.agent.test_life import Make, advance, granted
-from tests.agent.worlds import A100, PLUGIN_GATE, KilledError, World, every
+from tests.agent.worlds import A100, PLUGIN_GATE, World
 
 DONE = ["1g.10gb@0 1g.10gb@1 1g.10gb@2 3g.40gb@4"]
 DESTROYED = "nvmlGpuInstanceDestroy done"

@@ -7,7 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from mig_manager.kube.kinds import MIG_NODE, NODE
-from tests.agent.worlds import A100, PLUGIN_GATE, KilledError, Process, World, every
+from tests.agent.layouts import every
+from tests.agent.process import KilledError, Process
+from tests.agent.worlds import A100, PLUGIN_GATE, World
 
 Make = Callable[..., World]
 

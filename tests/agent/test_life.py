@@ -15,21 +15,10 @@ from mig_manager.kube.errors import ForbiddenError
 from mig_manager.kube.kinds import EVENT, LEASE, MIG_NODE, NODE, POD, Kind
 from mig_manager.sim.model.codes import NvmlCode
 from mig_manager.sim.node.plugin_devices import Strategy
+from tests.agent.layouts import every, layout, on
 from tests.agent.moments import killed_at, said
-from tests.agent.worlds import (
-    A30,
-    A100,
-    H100,
-    PLUGIN_GATE,
-    SXM,
-    T4,
-    Fault,
-    Process,
-    World,
-    every,
-    layout,
-    on,
-)
+from tests.agent.process import Fault, Process
+from tests.agent.worlds import A30, A100, H100, PLUGIN_GATE, SXM, T4, World
 
 Make = Callable[..., World]
 CUT = (("1g", 0), ("2g", 2), ("3g", 4))

@@ -8,7 +8,8 @@ import pytest
 
 from mig_manager.agent.names import CORDONED, PAUSED, PAUSED_WORD
 from mig_manager.kube.kinds import NODE
-from tests.agent.worlds import A100, PLUGIN_GATE, World, every
+from tests.agent.layouts import every
+from tests.agent.worlds import A100, PLUGIN_GATE, World
 
 Make = Callable[..., World]
 TARGET = every("1g*3", "3g")

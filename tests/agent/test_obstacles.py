@@ -15,9 +15,10 @@ from mig_manager.geometry.state import Holder, SliceKey
 from mig_manager.kube.kinds import MIG_NODE, POD
 from mig_manager.planner.node import plan_node
 from mig_manager.planner.strategy import Strategy
+from tests.agent.layouts import layout, on
 from tests.agent.moments import ready_message, said
 from tests.agent.test_life import CUT, Make, advance, applied, granted
-from tests.agent.worlds import A100, World, layout, on, owned_by
+from tests.agent.worlds import A100, World, owned_by
 
 FOREIGN = {"app": "nvidia-mig-manager"}
 

@@ -22,10 +22,11 @@ from mig_manager.kube.kinds import (
     Kind,
 )
 from mig_manager.kube.memory import MemoryCluster, Store
+from tests.agent.layouts import every
 from tests.agent.moments import ready_message
 from tests.agent.scenarios import GUARDED
 from tests.agent.test_life import Make, advance, applied, granted
-from tests.agent.worlds import AGENT, World, every
+from tests.agent.worlds import AGENT, World
 
 GATE = "nvidia.com/gpu.deploy.mig-manager"
 CONFIG = "nvidia.com/mig.config"

@@ -12,9 +12,9 @@ import pytest
 
 from mig_manager.agent.pacing import Pacing
 from tests.agent.errors import FAILURES
+from tests.agent.process import Outage
 from tests.agent.scenarios import TOLD, Scenario, Story
 from tests.agent.test_kills import directory
-from tests.agent.worlds import Outage
 from tests.chaos.counting import ALL, Matrix, fixed_part, must
 
 STRIDE = 23

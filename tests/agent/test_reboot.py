@@ -15,9 +15,11 @@ from mig_manager.gpu.journal import Journal, Stuck
 from mig_manager.gpu.port import GpuError
 from mig_manager.kube.kinds import EVENT, POD
 from mig_manager.sim.model.codes import NvmlCode
+from tests.agent.layouts import every, layout, on
 from tests.agent.moments import ready_message
+from tests.agent.process import KilledError, Process
 from tests.agent.test_life import Make, advance
-from tests.agent.worlds import A100, H100, T4, KilledError, Process, World, every, layout, on
+from tests.agent.worlds import A100, H100, T4, World
 
 LIMIT = "RebootNode"
 

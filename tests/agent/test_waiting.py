@@ -7,8 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from mig_manager.kube.kinds import MIG_NODE
+from tests.agent.layouts import every
 from tests.agent.moments import ready_message
-from tests.agent.worlds import NODE_NAME, World, every
+from tests.agent.worlds import NODE_NAME, World
 
 Make = Callable[..., World]
 A100 = "A100-PCIE-80GB"

@@ -6,48 +6,44 @@ agent meets a world that stands still. The cards are the real NVML client on the
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
-from functools import wraps
+from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pynvml
 
-from mig_manager.agent import reconciler
 from mig_manager.agent.agent import Agent
 from mig_manager.agent.clients import load_clients
-from mig_manager.agent.context import Context, Memory, Ports, Settings
+from mig_manager.agent.context import Memory, Ports, Settings
 from mig_manager.agent.device_files import DeviceFilesError
 from mig_manager.agent.names import CORDONED, KEPT, PAUSED, PAUSED_WORD
-from mig_manager.agent.reconciler import Ending, Step
-from mig_manager.agent.results import StepResult
+from mig_manager.agent.reconciler import Ending
 from mig_manager.api.layout import layout_hash, layout_to_dict
 from mig_manager.cli.machines import simulated_reset
-from mig_manager.geometry.layout import GpuEntry, Layout, Match, MigMode, SliceRequest
-from mig_manager.geometry.names import SliceName
+from mig_manager.geometry.layout import Layout
 from mig_manager.geometry.state import Card
 from mig_manager.gpu.holders import find_users
 from mig_manager.gpu.journal import Journal, Record
 from mig_manager.gpu.nvml import NvmlGpus
 from mig_manager.gpu.proc import ProcTree
-from mig_manager.kube.errors import ClusterError
 from mig_manager.kube.kinds import LEASE, MIG_NODE, NODE, POD, POD_DISRUPTION_BUDGET
 from mig_manager.kube.memory import Call, MemoryCluster, Store
 from mig_manager.kube.podresources.client import KubeletUnreachableError
 from mig_manager.kube.podresources.values import ContainerDevices, Devices, PodDevices
-from mig_manager.sim.model.capabilities import mig_minors
 from mig_manager.sim.model.hardware import mig_uuid
 from mig_manager.sim.model.lookup import profile_of
 from mig_manager.sim.model.machine import Machine
 from mig_manager.sim.model.state import CardState
 from mig_manager.sim.node.plugin_devices import Enumeration, PluginCrash, Strategy, enumerate_devices
-from mig_manager.sim.node.processes import device_files
 from mig_manager.sim.nvml import installed
+from tests.agent.clock import FakeClock
+from tests.agent.host_proc import FakeProc
 from tests.agent.judge import InUse, Judge, foreign
+from tests.agent.process import KilledError, Process, watched_steps
+from tests.agent.spies import SpiedJournal, SpiedKubelet, SpiedLibrary
 from tests.chaos.counting import must
 
 A100, A30, H100, SXM, T4 = "A100-PCIE-80GB", "A30", "H100-PCIE-80GB", "A100-SXM4-80GB", "T4"
@@ -58,191 +54,6 @@ PLUGIN_GATE = "nvidia.com/gpu.deploy.device-plugin"
 GATED = {"app": "nvidia-device-plugin-daemonset"}
 UNGATED = {"name": "nvidia-device-plugin-ds"}
 CLIENTS = load_clients()
-START = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
-
-CHANGING = frozenset(
-    {
-        "nvmlComputeInstanceDestroy",
-        "nvmlDeviceCreateGpuInstanceWithPlacement",
-        "nvmlDeviceSetMigMode",
-        "nvmlGpuInstanceCreateComputeInstanceWithPlacement",
-        "nvmlGpuInstanceDestroy",
-    }
-)
-
-
-class KilledError(BaseException):
-    """The process is dead: no handler may catch this, and nothing it tries afterwards reaches the outside."""
-
-
-@dataclass
-class Fault:
-    """How one request to the API server fails, counted from 1: refused, or (``lost``) carried out without an answer."""
-
-    at: int
-    error: Callable[[str], ClusterError]
-    lost: bool = False
-
-    def strikes(self, request: int, *, answered: bool) -> bool:
-        """Whether that request fails, before it is carried out or when it is ``answered``."""
-        return request == self.at and answered is self.lost
-
-
-@dataclass
-class Outage(Fault):
-    """Every request fails from that one on, for ``seconds``; ``asked`` are the times of requests meanwhile."""
-
-    clock: FakeClock | None = None
-    seconds: float = 600.0
-    end: datetime | None = None
-    asked: list[datetime] = field(default_factory=list)
-
-    def strikes(self, request: int, *, answered: bool) -> bool:
-        """Whether that request falls into the outage."""
-        if answered or request < self.at or self.clock is None:
-            return False
-        now = self.clock.now()
-        self.end = self.end or now + timedelta(seconds=self.seconds)
-        if now < self.end:
-            self.asked.append(now)
-        return now < self.end
-
-    def most(self, seconds: float) -> int:
-        """The most requests within so many seconds."""
-        width = timedelta(seconds=seconds)
-        return max((sum(start <= t < start + width for t in self.asked) for start in self.asked), default=0)
-
-
-@dataclass
-class Process:
-    """The life of one agent process: counts the calls of its ports, and dies at one of them; 0 means never.
-
-    ``look`` is called at every point, alive or not yet dead: that is where invariants are checked. ``begins`` is called
-    when a step begins, ``step`` by its name.
-    """
-
-    requests: int = 0
-    fault: Fault | None = None
-
-    die_at: int = 0
-    points: int = 0
-    names: list[str] = field(default_factory=list)
-    look: Callable[[], None] = lambda: None
-    begins: Callable[[], None] = lambda: None
-    step: str = ""
-
-    def watched(self, step: Step) -> Step:
-        """The step, with a look when it begins. To die there would be to die at the call before."""
-
-        @wraps(step)
-        def run(ctx: Context) -> StepResult:
-            self.step = step.__name__
-            self.begins()
-            return step(ctx)
-
-        return run
-
-    def point(self, name: str) -> None:
-        """A point of time before or after a call; from ``die_at`` on nothing gets past it."""
-        self.points += 1
-        self.names.append(name)
-        self.look()
-        if self.die_at and self.points >= self.die_at:
-            raise KilledError
-
-    def request(self, doing: str, *, answered: bool) -> None:
-        """A request begins, or is ``answered``."""
-        self.requests += not answered
-        if self.fault is not None and self.fault.strikes(self.requests, answered=answered):
-            raise self.fault.error(doing)
-
-
-class SpiedFunction:
-    """An NVML function that a process calls. Only what changes the cards is a point of its own."""
-
-    def __init__(self, name: str, function: Any, process: Process) -> None:  # noqa: ANN401
-        self.name, self.function, self.process = name, function, process
-        self.restype: object = None
-
-    def __call__(self, *arguments: Any) -> Any:  # noqa: ANN401
-        """Call it, unless the process is dead."""
-        if self.name not in CHANGING:
-            return self.function(*arguments)
-        self.process.point(self.name)
-        result = self.function(*arguments)
-        self.process.point(f"{self.name} done")
-        return result
-
-
-class SpiedLibrary:
-    """The library as one process sees it."""
-
-    def __init__(self, library: object, process: Process) -> None:
-        self.library, self.process = library, process
-
-    def __getattr__(self, name: str) -> SpiedFunction:
-        return SpiedFunction(name, getattr(self.library, name), self.process)
-
-
-class SpiedJournal(Journal):
-    """The host file as one process sees it."""
-
-    def __init__(self, path: Path, process: Process) -> None:
-        super().__init__(path)
-        self.process = process
-
-    def read(self) -> Record:
-        """Read it, unless the process is dead."""
-        self.process.point("journal read")
-        return super().read()
-
-    def _write(self, record: Record) -> None:
-        """Write, with a point before and after that says what for."""
-        before = super().read()
-        if record.intent is not None and before.intent is None:
-            doing, done = "begin", "begun"
-        elif record.last_good != before.last_good:
-            doing, done = "close", "closed"
-        elif record.intent is None and before.intent is not None:
-            doing, done = "drop", "dropped"
-        else:
-            doing, done = "note", "noted"
-        self.process.point(f"journal {doing}")
-        super()._write(record)
-        self.process.point(f"journal {done}")
-
-
-@dataclass
-class FakeClock:
-    """Time that passes only when told to, or when somebody sleeps."""
-
-    time: datetime = START
-
-    def now(self) -> datetime:
-        """The present."""
-        return self.time
-
-    def sleep(self, seconds: float) -> None:
-        """Let time pass."""
-        self.time += timedelta(seconds=seconds)
-
-
-@dataclass(frozen=True)
-class SpiedKubelet:
-    """The kubelet's PodResources API as one process sees it."""
-
-    world: World
-    process: Process
-
-    def list(self) -> tuple[PodDevices, ...]:
-        """What pods hold."""
-        self.process.point("kubelet list")
-        return self.world.kubelet_list()
-
-    def allocatable(self) -> tuple[Devices, ...]:
-        """What the plugin offers."""
-        self.process.point("kubelet allocatable")
-        return self.world.kubelet_allocatable()
 
 
 @dataclass
@@ -254,34 +65,6 @@ class Running:
     pid: int
     card: str = ""
     birth: int = 0
-
-
-class FakeProc:
-    """The host's ``/proc``, as far as anybody looks."""
-
-    def __init__(self, root: Path, machine: Machine) -> None:
-        self.root, self.machine = root, machine
-        minors = root / "driver/nvidia-caps/mig-minors"
-        minors.parent.mkdir(parents=True)
-        minors.write_text(mig_minors(machine.read()))
-
-    def files(self, card: str | int, gpu_instance: int | None = None, compute: int | None = None) -> list[str]:
-        """What a program opens to use a card, or a slice of it."""
-        return device_files(self.machine.card(card), gpu_instance, compute)
-
-    def add(self, pid: int, command: str, files: Sequence[str] = (), *, pod_uid: str = "") -> None:
-        """A process with these files open; of that pod, or of the host itself."""
-        directory = self.root / str(pid)
-        (directory / "fd").mkdir(parents=True)
-        (directory / "comm").write_text(f"{command[:15]}\n")
-        slice_name = f"kubepods.slice/kubepods-pod{pod_uid.replace('-', '_')}.slice/x.scope"
-        (directory / "cgroup").write_text(f"0::/{slice_name if pod_uid else 'system.slice/x.service'}\n")
-        for number, file in enumerate(files):
-            (directory / "fd" / str(number)).symlink_to(file)
-
-    def remove(self, pid: int) -> None:
-        """The process ends."""
-        shutil.rmtree(self.root / str(pid))
 
 
 class World:
@@ -803,17 +586,6 @@ class World:
             must(then == now, f"{what} of others are {now}, and were {then}")
 
 
-@contextmanager
-def watched_steps(process: Process) -> Iterator[None]:
-    """The steps of a pass, with a look when each begins."""
-    steps = reconciler.STEPS
-    reconciler.STEPS = tuple(process.watched(step) for step in steps)
-    try:
-        yield
-    finally:
-        reconciler.STEPS = steps
-
-
 def owned_by(kind: str) -> list[dict[str, object]]:
     """What stands in a pod that a workload of that kind controls; nothing for a bare one."""
     version = {"Job": "batch/v1"}.get(kind, "apps/v1")
@@ -823,24 +595,3 @@ def owned_by(kind: str) -> list[dict[str, object]]:
 
 def _fields(settings: Settings) -> dict[str, Any]:
     return {name: getattr(settings, name) for name in Settings.__dataclass_fields__}
-
-
-def layout(*entries: GpuEntry) -> Layout:
-    """A layout; cards that no entry matches stay as they are."""
-    return Layout(entries)
-
-
-def on(gpus: Collection[int] | int, *slices: str, mig: MigMode = MigMode.ENABLED) -> GpuEntry:
-    """What some cards shall have: ``1g*3``, ``3g``."""
-    indices = (gpus,) if isinstance(gpus, int) else tuple(gpus)
-    return GpuEntry(tuple(map(_request, slices)), Match(indices=indices), mig=mig)
-
-
-def every(*slices: str, mig: MigMode = MigMode.ENABLED) -> Layout:
-    """A layout for all cards with MIG."""
-    return Layout((GpuEntry(tuple(map(_request, slices)), mig=mig),))
-
-
-def _request(text: str) -> SliceRequest:
-    name, _, count = text.partition("*")
-    return SliceRequest(SliceName.parse(name), "max" if count == "max" else int(count or 1))

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from mig_manager.geometry.layout import Layout
-from tests.agent.worlds import A100, World, every
+from tests.agent.layouts import every
+from tests.agent.worlds import A100, World
 
 Make = Callable[..., World]
 CUT = (("1g", 0), ("2g", 2), ("3g", 4))

@@ -15,7 +15,9 @@ from mig_manager.kube.kinds import NODE
 from mig_manager.planner.node import plan_node
 from mig_manager.planner.strategy import Strategy as Advertised
 from mig_manager.sim.node.plugin_devices import Strategy
-from tests.agent.worlds import A30, A100, H100, PLUGIN_GATE, T4, Process, every, layout, on
+from tests.agent.layouts import every, layout, on
+from tests.agent.process import Process
+from tests.agent.worlds import A30, A100, H100, PLUGIN_GATE, T4
 from tests.field.stories import DONE, TARGET, Make, applied, births, granted
 from tests.planner.machines import layout as wish
 from tests.planner.machines import make_card

@@ -12,7 +12,9 @@ from mig_manager.geometry.layout import MigMode
 from mig_manager.kube.kinds import MIG_NODE, NODE, POD
 from mig_manager.sim.model.codes import NvmlCode
 from mig_manager.sim.node.plugin_devices import Strategy
-from tests.agent.worlds import A100, CLIENTS, H100, PLUGIN_GATE, SXM, T4, KilledError, Process, every
+from tests.agent.layouts import every
+from tests.agent.process import KilledError, Process
+from tests.agent.worlds import A100, CLIENTS, H100, PLUGIN_GATE, SXM, T4
 from tests.field.stories import CUT, DONE, TARGET, Make, applied, births, granted, message
 
 

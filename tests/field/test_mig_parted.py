@@ -10,7 +10,9 @@ from mig_manager.geometry.layout import MigMode
 from mig_manager.kube.kinds import NODE, POD
 from mig_manager.planner.node import plan_node
 from mig_manager.sim.model.codes import NvmlCode
-from tests.agent.worlds import A30, A100, PLUGIN_GATE, SXM, Process, every, layout, on
+from tests.agent.layouts import every, layout, on
+from tests.agent.process import Process
+from tests.agent.worlds import A30, A100, PLUGIN_GATE, SXM
 from tests.field.stories import DONE, Make, births, granted, message
 from tests.planner.machines import layout as wish
 from tests.planner.machines import make_card

@@ -1,0 +1,97 @@
+"""What one agent process sees of cards, host file and kubelet: the real thing, with a point before and after it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mig_manager.gpu.journal import Journal, Record
+from mig_manager.kube.podresources.values import Devices, PodDevices
+from tests.agent.process import Process
+
+if TYPE_CHECKING:
+    from tests.agent.worlds import World
+
+CHANGING = frozenset(
+    {
+        "nvmlComputeInstanceDestroy",
+        "nvmlDeviceCreateGpuInstanceWithPlacement",
+        "nvmlDeviceSetMigMode",
+        "nvmlGpuInstanceCreateComputeInstanceWithPlacement",
+        "nvmlGpuInstanceDestroy",
+    }
+)
+
+
+class SpiedFunction:
+    """An NVML function that a process calls. Only what changes the cards is a point of its own."""
+
+    def __init__(self, name: str, function: Any, process: Process) -> None:  # noqa: ANN401 - a ctypes function
+        self.name, self.function, self.process = name, function, process
+        self.restype: object = None
+
+    def __call__(self, *arguments: Any) -> Any:  # noqa: ANN401 - whatever it takes and gives
+        """Call it, unless the process is dead."""
+        if self.name not in CHANGING:
+            return self.function(*arguments)
+        self.process.point(self.name)
+        result = self.function(*arguments)
+        self.process.point(f"{self.name} done")
+        return result
+
+
+class SpiedLibrary:
+    """The library as one process sees it."""
+
+    def __init__(self, library: object, process: Process) -> None:
+        self.library, self.process = library, process
+
+    def __getattr__(self, name: str) -> SpiedFunction:
+        return SpiedFunction(name, getattr(self.library, name), self.process)
+
+
+class SpiedJournal(Journal):
+    """The host file as one process sees it."""
+
+    def __init__(self, path: Path, process: Process) -> None:
+        super().__init__(path)
+        self.process = process
+
+    def read(self) -> Record:
+        """Read it, unless the process is dead."""
+        self.process.point("journal read")
+        return super().read()
+
+    def _write(self, record: Record) -> None:
+        """Write, with a point before and after that says what for."""
+        before = super().read()
+        if record.intent is not None and before.intent is None:
+            doing, done = "begin", "begun"
+        elif record.last_good != before.last_good:
+            doing, done = "close", "closed"
+        elif record.intent is None and before.intent is not None:
+            doing, done = "drop", "dropped"
+        else:
+            doing, done = "note", "noted"
+        self.process.point(f"journal {doing}")
+        super()._write(record)
+        self.process.point(f"journal {done}")
+
+
+@dataclass(frozen=True)
+class SpiedKubelet:
+    """The kubelet's PodResources API as one process sees it."""
+
+    world: World
+    process: Process
+
+    def list(self) -> tuple[PodDevices, ...]:
+        """What pods hold."""
+        self.process.point("kubelet list")
+        return self.world.kubelet_list()
+
+    def allocatable(self) -> tuple[Devices, ...]:
+        """What the plugin offers."""
+        self.process.point("kubelet allocatable")
+        return self.world.kubelet_allocatable()

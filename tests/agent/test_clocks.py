@@ -10,8 +10,8 @@ from mig_manager.agent.context import Memory
 from mig_manager.kube.kinds import MIG_NODE
 from tests.agent.clock import START
 from tests.agent.moments import ready_message
+from tests.agent.stories import Make, advance, granted, guard
 from tests.agent.test_failures import failed
-from tests.agent.test_life import Make, advance, granted
 from tests.agent.worlds import World
 
 YEAR_S = 365 * 86400.0
@@ -25,8 +25,7 @@ def set_clock(w: World, seconds: float) -> None:
 def guarded(make: Make) -> World:
     """A node that waits for a pod whose budget is used up, under a grant that waits for five minutes."""
     w = granted(make, drain={"timeoutSeconds": 300})
-    w.pod("goes", "nvidia.com/mig-2g.20gb", labels={"app": "guarded"})
-    w.budget({"app": "guarded"})
+    guard(w)
     return w
 
 

@@ -22,12 +22,10 @@ from mig_manager.planner.plan import Impact, Plan
 from tests.agent.layouts import every
 from tests.agent.moments import ready_message
 from tests.agent.process import Fault, KilledError, Process
-from tests.agent.test_life import CUT, TARGET, Make, advance
+from tests.agent.stories import CUT, GOING, GUARDED, TARGET, Make, advance, guard
 from tests.agent.worlds import A100, World, owned_by
 from tests.drain import pods
 
-GOING = "nvidia.com/mig-2g.20gb"
-GUARDED = {"app": "guarded"}
 EMPTY_DIR = [{"name": "shm", "emptyDir": {}}]
 
 Terms = dict[str, Any]
@@ -38,6 +36,14 @@ def planned(make: Make, **drain: Any) -> World:  # noqa: ANN401 - terms as they 
     w = make(A100, cut=CUT)
     w.want(TARGET, drain=drain)
     w.run_pass()
+    return w
+
+
+def guarded(make: Make, **drain: Any) -> World:  # noqa: ANN401 - terms as they stand in objects
+    """The same, granted; and its budget does not let the pod go that has to."""
+    w = planned(make, **drain)
+    guard(w)
+    w.grant()
     return w
 
 
@@ -153,10 +159,7 @@ def test_who_uses_what_is_not_known_without_the_kubelet(world: Make) -> None:
 
 def test_pod_that_comes_later_and_cannot_be_moved(world: Make) -> None:
     """Found while draining, it ends the work at once instead of keeping the node cordoned, and nobody is evicted."""
-    w = planned(world)
-    w.pod("goes", GOING, labels=GUARDED)
-    w.budget(GUARDED)
-    w.grant()
+    w = guarded(world)
     advance(w, "drain")
     assert CORDONED in w.annotations
     mark(w, "goes", {"ownerReferences": owned_by("DaemonSet")})
@@ -174,10 +177,7 @@ def test_pod_that_comes_later_and_cannot_be_moved(world: Make) -> None:
 
 def test_pod_that_is_protected_in_mid_flight(world: Make) -> None:
     """From the moment of the wish on it is safe, although the grant has other terms still; and so is everybody else."""
-    w = planned(world)
-    w.pod("goes", GOING, labels=GUARDED)
-    w.budget(GUARDED)
-    w.grant()
+    w = guarded(world)
     advance(w, "drain")
     w.want(TARGET, drain={"protectedPods": {"matchLabels": GUARDED}})
     w.admin.delete(POD_DISRUPTION_BUDGET, "pdb", "default")
@@ -231,8 +231,7 @@ def test_cordon_is_as_old_as_its_record_says(world: Make, note: str | None, endi
     with pytest.raises(KilledError):
         w.run_pass(Process(look=dies_when_held))
     w.tick(60)
-    w.pod("goes", GOING, labels=GUARDED)
-    w.budget(GUARDED)
+    guard(w)
     w.tick(60)
     assert ["drain: EvictionBlocked"] == w.settle(1)
     if note is not None:
@@ -299,10 +298,7 @@ def test_job_may_be_evicted(world: Make) -> None:
 
 def test_waiting_on_past_the_time(world: Make) -> None:
     """With onTimeout: Wait the node stays closed and says that it takes long; when the budget opens all is well."""
-    w = planned(world, timeoutSeconds=30, onTimeout="Wait")
-    w.pod("goes", GOING, labels=GUARDED)
-    w.budget(GUARDED)
-    w.grant()
+    w = guarded(world, timeoutSeconds=30, onTimeout="Wait")
     ended = w.settle(30, seconds=5)
     assert {"drain: EvictionBlocked", "drain: DrainOverdue"} == set(ended)
     assert "for more than 30 s now: evicting Pod default/goes: The disruption budget pdb" in ready_message(w)
@@ -316,10 +312,7 @@ def test_waiting_on_past_the_time(world: Make) -> None:
 @pytest.mark.parametrize("on_timeout", ["Abort", "Wait"])
 def test_clients_that_do_not_go_after_a_long_drain(world: Make, on_timeout: str) -> None:
     """What was drained late is not given up at once, and clients that never go keep no node closed for ever."""
-    w = planned(world, timeoutSeconds=30, onTimeout=on_timeout)
-    w.pod("goes", GOING, labels=GUARDED)
-    w.budget(GUARDED)
-    w.grant()
+    w = guarded(world, timeoutSeconds=30, onTimeout=on_timeout)
     w.settle(4, seconds=5)
     w.admin.delete(POD_DISRUPTION_BUDGET, "pdb", "default")
     w._daemon_set = lambda: None  # type: ignore[method-assign]
@@ -373,10 +366,7 @@ def test_attempts_in_vain_come_further_and_further_apart(world: Make) -> None:
 
 def test_pods_are_told_before_they_are_evicted(world: Make) -> None:
     """An Event on the pod, in its namespace, says what is going to happen and why; once, while a budget holds it up."""
-    w = planned(world)
-    w.pod("goes", GOING, labels=GUARDED)
-    w.budget(GUARDED)
-    w.grant()
+    w = guarded(world)
     advance(w, "drain")
     w.settle(3)
     told = [e for e in w.admin.list(EVENT).items if e["involvedObject"]["kind"] == "Pod"]
@@ -391,10 +381,7 @@ def test_pods_are_told_before_they_are_evicted(world: Make) -> None:
 
 def test_agent_that_starts_anew_tells_nobody_twice(world: Make) -> None:
     """The Event is there already, and stays as it is: an agent may only create Events beside its own."""
-    w = planned(world)
-    w.pod("goes", GOING, labels=GUARDED)
-    w.budget(GUARDED)
-    w.grant()
+    w = guarded(world)
     advance(w, "drain")
     w.agent_memory.announced = frozenset()
     process = Process()

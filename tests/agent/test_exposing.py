@@ -14,7 +14,7 @@ from mig_manager.kube.kinds import EVENT, NODE, POD
 from tests.agent.layouts import every
 from tests.agent.moments import ready_message, said
 from tests.agent.process import Process
-from tests.agent.test_life import TARGET, Make, advance, applied, granted
+from tests.agent.stories import TARGET, Make, advance, applied, granted
 from tests.agent.worlds import PLUGIN_GATE, UNGATED, World
 
 DONE = ["1g.10gb@0 1g.10gb@1 1g.10gb@2 3g.40gb@4"]

@@ -13,7 +13,7 @@ from mig_manager.sim.model.codes import NvmlCode
 from tests.agent.clock import START
 from tests.agent.layouts import every
 from tests.agent.moments import killed_at, ready_message
-from tests.agent.test_life import CREATE, TARGET, Make, granted
+from tests.agent.stories import CREATE, TARGET, Make, granted
 from tests.agent.worlds import World
 
 

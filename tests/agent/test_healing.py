@@ -5,7 +5,7 @@ from __future__ import annotations
 from mig_manager.agent.results import Wait
 from tests.agent.layouts import every
 from tests.agent.moments import at, said
-from tests.agent.test_life import CUT, Make, granted
+from tests.agent.stories import CUT, Make, granted
 from tests.agent.worlds import A100, World
 
 THERE = "1g.10gb@0 1g.10gb@1 1g.10gb@2 3g.40gb@4"

@@ -20,8 +20,8 @@ from mig_manager.kube.kinds import MIG_NODE, NODE, POD
 from tests.agent.layouts import every
 from tests.agent.moments import ready_message, said
 from tests.agent.process import KilledError, Process
+from tests.agent.stories import CUT, Make, advance, granted
 from tests.agent.test_last_look import run_until
-from tests.agent.test_life import CUT, Make, advance, granted
 from tests.agent.worlds import A100, CLIENTS, H100, World
 
 DONE = ["1g.10gb@0 1g.10gb@1 1g.10gb@2 3g.40gb@4"]

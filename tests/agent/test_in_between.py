@@ -18,7 +18,7 @@ from mig_manager.sim.model.codes import NvmlCode
 from tests.agent.layouts import every
 from tests.agent.moments import at, ready_message, said
 from tests.agent.process import KilledError
-from tests.agent.test_life import Make, advance, granted
+from tests.agent.stories import Make, advance, blocked, granted
 from tests.agent.worlds import A100, PLUGIN_GATE, World
 
 DONE = ["1g.10gb@0 1g.10gb@1 1g.10gb@2 3g.40gb@4"]
@@ -96,10 +96,7 @@ def test_kubelet_that_goes_after_the_record(world: Make) -> None:
 
 def test_kubelet_that_goes_while_draining(world: Make) -> None:
     """Nobody is evicted on the word of a kubelet that does not answer."""
-    w = granted(world)
-    w.pod("goes", "nvidia.com/mig-2g.20gb", labels={"app": "guarded"})
-    w.budget({"app": "guarded"})
-    advance(w, "drain")
+    w = blocked(world)
     w.admin.delete(POD_DISRUPTION_BUDGET, "pdb", "default")
     w.kubelet_down = True
     assert ["drain: KubeletUnreachable"] * 3 == w.settle(3)

@@ -10,7 +10,7 @@ from mig_manager.kube.kinds import MIG_NODE
 from mig_manager.sim.model.codes import NvmlCode
 from tests.agent.layouts import every, layout, on
 from tests.agent.moments import killed_at, ready_message
-from tests.agent.test_life import Make, advance
+from tests.agent.stories import Make, advance
 from tests.agent.worlds import A100, H100, World
 
 BY_INDEX = layout(on(0, "7g"), on(1, "3g*2"))

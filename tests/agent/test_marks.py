@@ -9,6 +9,7 @@ import pytest
 from mig_manager.agent.names import CORDONED, PAUSED, PAUSED_WORD
 from mig_manager.kube.kinds import NODE
 from tests.agent.layouts import every
+from tests.agent.stories import guard
 from tests.agent.worlds import A100, PLUGIN_GATE, World
 
 Make = Callable[..., World]
@@ -22,8 +23,7 @@ def taken_out(make: Make, step: str) -> World:
     w.run_pass()
     w.grant()
     if step == "drain":
-        w.pod("goes", "nvidia.com/mig-2g.20gb", labels={"app": "guarded"})
-        w.budget({"app": "guarded"})
+        guard(w)
     for _ in range(9):
         if w.run_pass().step == step:
             return w

@@ -17,7 +17,7 @@ from mig_manager.planner.node import plan_node
 from mig_manager.planner.strategy import Strategy
 from tests.agent.layouts import layout, on
 from tests.agent.moments import ready_message, said
-from tests.agent.test_life import CUT, Make, advance, applied, granted
+from tests.agent.stories import CUT, Make, advance, applied, granted, guard
 from tests.agent.worlds import A100, World, owned_by
 
 FOREIGN = {"app": "nvidia-mig-manager"}
@@ -126,8 +126,7 @@ def test_card_that_is_taken_out_while_draining(world: Make) -> None:
     w.want(layout(on(0, "1g*3", "3g"), on(1, "7g")))
     w.run_pass()
     w.grant()
-    w.pod("goes", "nvidia.com/mig-2g.20gb", labels={"app": "guarded"})
-    w.budget({"app": "guarded"})
+    guard(w)
     advance(w, "drain")
     w.machine.remove_card(1)
     assert "stand_down: GpuMissing" == w.settle(1)[-1]
@@ -141,8 +140,7 @@ def test_node_that_comes_back_during_a_repair(world: Make) -> None:
     """A node that was taken without a slot, because a person had cordoned it, is let go when he opens it again."""
     w = granted(world, slot=False)
     w.cordon()
-    w.pod("goes", "nvidia.com/mig-2g.20gb", labels={"app": "guarded"})
-    w.budget({"app": "guarded"})
+    guard(w)
     advance(w, "drain")
     assert "Repairing" == w.grant_status["state"]
     w.uncordon()

@@ -25,7 +25,7 @@ from mig_manager.kube.memory import MemoryCluster, Store
 from tests.agent.layouts import every
 from tests.agent.moments import ready_message
 from tests.agent.scenarios import GUARDED
-from tests.agent.test_life import Make, advance, applied, granted
+from tests.agent.stories import Make, advance, applied, granted
 from tests.agent.worlds import AGENT, World
 
 GATE = "nvidia.com/gpu.deploy.mig-manager"

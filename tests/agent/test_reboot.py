@@ -18,7 +18,7 @@ from mig_manager.sim.model.codes import NvmlCode
 from tests.agent.layouts import every, layout, on
 from tests.agent.moments import ready_message
 from tests.agent.process import KilledError, Process
-from tests.agent.test_life import Make, advance
+from tests.agent.stories import Make, advance
 from tests.agent.worlds import A100, H100, T4, World
 
 LIMIT = "RebootNode"

@@ -14,6 +14,7 @@ from mig_manager.sim.model.codes import NvmlCode
 from mig_manager.sim.node.plugin_devices import Strategy
 from tests.agent.layouts import every
 from tests.agent.process import KilledError, Process
+from tests.agent.stories import guard
 from tests.agent.worlds import A100, CLIENTS, H100, PLUGIN_GATE, SXM, T4
 from tests.field.stories import CUT, DONE, TARGET, Make, applied, births, granted, message
 
@@ -70,8 +71,7 @@ def test_go_1310_a_restarted_agent_does_nothing_again(world: Make) -> None:
 def test_go_2509_who_blocks_is_said_and_since_when(world: Make) -> None:
     """A drain that a budget blocks names pod and budget on the MIGNode, and how long the node is held."""
     w = granted(world)
-    w.pod("goes", "nvidia.com/mig-2g.20gb", labels={"app": "guarded"})
-    w.budget({"app": "guarded"})
+    guard(w)
     w.settle(3)
     assert "EvictionBlocked" == w.ready[1]
     assert "goes" in message(w)

@@ -1,0 +1,69 @@
+"""Who uses a slice that has to go: processes without a pod, and pods of which the kubelet has not decided yet."""
+
+from __future__ import annotations
+
+from mig_manager.agent.names import PAUSED
+from tests.agent.layouts import every
+from tests.agent.moments import ready_message
+from tests.agent.stories import GOING, Make, advance, granted
+from tests.agent.worlds import A100
+
+
+def test_pod_with_two_slices_of_which_one_goes(world: Make) -> None:
+    """A pod goes whole, so both of its slices are free afterwards, and it is counted once."""
+    w = granted(world)
+    w.pod("both", GOING)
+    held = w.running["default/both"]
+    w.machine.hold(0, start=0, pid=held.pid)
+    w.run_pass()
+    assert 1 == w.status["plan"]["evictCount"]
+
+
+def test_process_without_a_pod_is_named_and_the_node_not_touched(world: Make) -> None:
+    """A process that no drain can move keeps its slice; the node is not even cordoned for it."""
+    w = granted(world)
+    w.machine.hold(0, start=2, pid=4_190_000)
+    assert "take_up: InUse" == w.settle(3)[-1]
+    assert ready_message(w).startswith("in use by pid 4190000; `ps -fp PID` on the node says whose it is; end it")
+    assert {} == w.grant_status
+    w.machine.free(pid=4_190_000)
+    assert "release: Done" == w.settle()[-1]
+
+
+def test_process_that_comes_while_draining(world: Make) -> None:
+    """A process that appears in mid-flight is waited for, up to the drain's time, and never killed."""
+    w = granted(world, drain={"timeoutSeconds": 30, "onTimeout": "Abort"})
+    advance(w, "pause_clients")
+    w.machine.hold(0, start=2, pid=4_190_000)
+    ended = w.settle(40)
+    assert "drain: InUse" in ended
+    assert "stand_down: DrainTimeout" in ended
+    assert [4_190_000] == [c.pid for c in w.machine.card(0).clients]
+    w.assert_clean()
+
+
+def test_bound_pod_that_is_not_admitted_yet(world: Make) -> None:
+    """A pod that is bound may get any free slice of what it wants: it is waited for, then evicted from what it got."""
+    w = granted(world)
+    w.admitting = False
+    w.pod("late", GOING)
+    assert ["drain: PodNotAdmitted"] * 3 == w.settle(3)
+    assert PAUSED not in w.annotations
+    w.admit("late", GOING)
+    assert "release: Done" == w.settle()[-1]
+    assert ["default/late"] == w.deleted
+
+
+def test_bound_pod_that_gets_another_slice_stays(world: Make) -> None:
+    """Once the kubelet has given it a slice that stays, the pod is nobody's business any more."""
+    w = world(A100, cut=(("2g", 0), ("2g", 2), ("3g", 4)))
+    w.want(every("2g", "1g*2", "3g"))
+    w.run_pass()
+    w.grant()
+    w.admitting = False
+    w.pod("late", GOING)
+    w.run_pass()
+    w.admit("late", GOING, w.device_at(0, 2))
+    assert "release: Done" == w.settle()[-1]
+    assert [] == w.deleted
+    assert "2g.20gb@2" in w.shape()[0]

@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 from mig_manager.kube.kinds import POD_DISRUPTION_BUDGET
-from tests.e2e.layouts import NARROW, PROFILES, SEVEN, WIDE
+from tests.e2e.layouts import NARROW, WIDE
 from tests.node.cluster import WORK, RealCluster
 from tests.node.real import RealNode
-
-FOUR_AND_ONE = {"1g.10gb": 4, "3g.40gb": 1}
-MORE_PROFILES = {
-    **PROFILES,
-    "seven": {"gpus": [{"slices": [{"slice": "1g.10gb", "count": 7}]}]},
-    "four": {"gpus": [{"slices": [{"slice": "1g.10gb", "count": 4}, {"slice": "3g.40gb", "count": 1}]}]},
-    "off": {"gpus": [{"mig": "Disabled"}]},
-}
+from tests.node.stories import SLICES, cut, deployed
 
 
 def test_free_slices(cluster: RealCluster, node: RealNode) -> None:
     """The agent cuts, the kubelet offers exactly the new slices, the Node is labelled and let back in; pods come."""
-    cluster.config("wide", profiles=MORE_PROFILES)
-    cluster.finished(node, WIDE)
+    cut(cluster, node)
     cluster.edit(profile="narrow")
     cluster.finished(node, NARROW)
     cluster.pod("p", "mig-1g.10gb")
@@ -29,15 +21,13 @@ def test_free_slices(cluster: RealCluster, node: RealNode) -> None:
 
 def test_busy_slices(cluster: RealCluster, node: RealNode) -> None:
     """Only pods whose slices go are replaced, as their budget allows, and the others never notice."""
-    cluster.config("seven", profiles=MORE_PROFILES)
-    cluster.finished(node, SEVEN)
-    cluster.deployment("web", 4, "mig-1g.10gb")
-    cluster.until("all of them to run", lambda: cluster.using(node, "web") == 4)
+    cut(cluster, node, "seven")
+    deployed(cluster, node, "web", 4, "mig-1g.10gb")
     cluster.budget("web", min_available=1)
     before = cluster.held(node)
 
     cluster.edit(profile="four")
-    cluster.finished(node, FOUR_AND_ONE)
+    cluster.finished(node, SLICES["four"])
     cluster.until("all of them to run again", lambda: cluster.using(node, "web") == 4)
     after = cluster.held(node)
     # Which of the seven slices they got is for the kubelet to say; a device that is still there was kept.
@@ -48,10 +38,8 @@ def test_busy_slices(cluster: RealCluster, node: RealNode) -> None:
 
 def test_blocked_drain(cluster: RealCluster, node: RealNode) -> None:
     """While a budget forbids it nobody is evicted; when it is gone, one pod is, and the other keeps its slice."""
-    cluster.config("wide", profiles=MORE_PROFILES)
-    cluster.finished(node, WIDE)
-    cluster.deployment("both", 2, "mig-3g.40gb")
-    cluster.until("both to run", lambda: cluster.using(node, "both") == 2)
+    cut(cluster, node)
+    deployed(cluster, node, "both", 2, "mig-3g.40gb")
     cluster.budget("both", min_available=2)
     before = cluster.held(node)
 
@@ -67,12 +55,10 @@ def test_blocked_drain(cluster: RealCluster, node: RealNode) -> None:
 
 def test_mode(cluster: RealCluster, node: RealNode) -> None:
     """MIG is switched off and on again; in between the whole card is what pods can have."""
-    cluster.config("wide", profiles=MORE_PROFILES)
-    cluster.finished(node, WIDE)
+    cut(cluster, node)
     cluster.edit(profile="off")
     cluster.until("a whole card", lambda: cluster.offered(node) == {"gpu": 1} and cluster.reason(node) == "Ready")
-    cluster.deployment("whole", 1, "gpu")
-    cluster.until("it to run", lambda: cluster.using(node, "whole") == 1)
+    deployed(cluster, node, "whole", 1, "gpu")
     cluster.edit(profile="wide")
     cluster.finished(node, WIDE)
     assert 0 == cluster.using(node, "whole")

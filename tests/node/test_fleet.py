@@ -21,7 +21,7 @@ from tests.node.cluster import RealCluster
 from tests.node.conftest import GPU
 from tests.node.moments import AGENT
 from tests.node.real import RealNode
-from tests.node.test_change import MORE_PROFILES
+from tests.node.stories import MORE_PROFILES
 
 
 @pytest.fixture(scope="module")

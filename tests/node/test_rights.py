@@ -14,7 +14,7 @@ from tests.e2e.layouts import NARROW, WIDE
 from tests.node.audit import Audit, granted
 from tests.node.cluster import WORK, RealCluster
 from tests.node.real import RealNode
-from tests.node.test_change import MORE_PROFILES
+from tests.node.stories import MORE_PROFILES, cut
 from tests.node.workloads import pod_spec
 
 TWO = {"1g.10gb": 2}
@@ -82,8 +82,7 @@ def _uids(cluster: RealCluster, node: RealNode) -> set[str]:
 
 def test_a_pod_of_a_daemon_set(cluster: RealCluster, node: RealNode) -> None:
     """With consent to evict what nobody makes anew the agent asks whether the DaemonSet is there: then it would."""
-    cluster.config("wide", profiles=MORE_PROFILES, disruption={"drain": {"force": True}})
-    cluster.finished(node, WIDE)
+    cut(cluster, node, disruption={"drain": {"force": True}})
     spec: dict[str, Any] = {**pod_spec("mig-3g.40gb", count=2), "nodeSelector": {"kubernetes.io/hostname": node.name}}
     labels = {"app": "everywhere"}
     template = {"metadata": {"labels": labels}, "spec": spec}
@@ -101,8 +100,7 @@ def test_a_pod_of_a_daemon_set(cluster: RealCluster, node: RealNode) -> None:
 
 def test_a_node_that_registers_anew(cluster: RealCluster, node: RealNode) -> None:
     """Where the MIGNode outlives its Node, the controller makes another one for the new Node, and all is as before."""
-    cluster.config("wide", profiles=MORE_PROFILES)
-    cluster.finished(node, WIDE)
+    cut(cluster, node)
     with taking(cluster, "controller", "", "nodes", "get"):
         _register_anew(cluster, node)
     cluster.finished(node, WIDE)
@@ -120,8 +118,7 @@ def _register_anew(cluster: RealCluster, node: RealNode) -> None:
 
 def test_writes_that_collide(cluster: RealCluster, node: RealNode) -> None:
     """Somebody writes to the MIGNode all the time: the controller reads it again, decides again, and gets through."""
-    cluster.config("wide", profiles=MORE_PROFILES)
-    cluster.finished(node, WIDE)
+    cut(cluster, node)
     before, wishes = cluster.audit.used()[READ_AGAIN], itertools.cycle(["narrow", "wide"])
 
     def collided() -> bool:

@@ -13,15 +13,14 @@ from tests.e2e.layouts import NARROW, WIDE
 from tests.node.cluster import RealCluster
 from tests.node.moments import AGENT, CHANGE, OTHERS, PLUGIN, Mark, Scene, cuts
 from tests.node.real import RealNode
-from tests.node.test_change import MORE_PROFILES
+from tests.node.stories import MORE_PROFILES, cut, deployed
 
 SLOWLY_MS = 1000
 
 
 def begin(cluster: RealCluster, node: RealNode) -> None:
     """Let a change from the wide to the narrow layout begin in which every step can be seen."""
-    cluster.config("wide", profiles=MORE_PROFILES)
-    cluster.finished(node, WIDE)
+    cut(cluster, node)
     node.machine.inject(CREATE, latency_ms=SLOWLY_MS)
     cluster.edit(profile="narrow")
 
@@ -42,10 +41,8 @@ def test_agent_killed_at_every_step(cluster: RealCluster, node: RealNode) -> Non
 
     One pod of the two has to leave, under a budget that lets one go, and the other never notices.
     """
-    cluster.config("wide", profiles=MORE_PROFILES)
-    cluster.finished(node, WIDE)
-    cluster.deployment("web", 2, "mig-3g.40gb")
-    cluster.until("both to run", lambda: cluster.using(node, "web") == 2)
+    cut(cluster, node)
+    deployed(cluster, node, "web", 2, "mig-3g.40gb")
     cluster.budget("web", min_available=1)
     before, scene = cluster.held(node), Scene(cluster, node, cluster.now())
     node.machine.inject(CREATE, latency_ms=SLOWLY_MS)
@@ -60,8 +57,7 @@ def test_agent_killed_at_every_step(cluster: RealCluster, node: RealNode) -> Non
 
 def test_agent_killed_while_it_settles(cluster: RealCluster, node: RealNode) -> None:
     """A grant for which there is nothing to do is acknowledged by the next agent."""
-    cluster.config("wide", profiles=MORE_PROFILES)
-    cluster.finished(node, WIDE)
+    cut(cluster, node)
     cluster.clean()
     scene = Scene(cluster, node, cluster.now())
     cluster.config("wide", profiles=MORE_PROFILES)
@@ -71,10 +67,8 @@ def test_agent_killed_while_it_settles(cluster: RealCluster, node: RealNode) -> 
 
 def test_agent_killed_while_it_stands_down(cluster: RealCluster, node: RealNode) -> None:
     """A node whose work was called off while its drain was blocked is let go by the next agent; nobody had to leave."""
-    cluster.config("wide", profiles=MORE_PROFILES)
-    cluster.finished(node, WIDE)
-    cluster.deployment("both", 2, "mig-3g.40gb")
-    cluster.until("both to run", lambda: cluster.using(node, "both") == 2)
+    cut(cluster, node)
+    deployed(cluster, node, "both", 2, "mig-3g.40gb")
     cluster.budget("both", min_available=2)
     before, scene = cluster.held(node), Scene(cluster, node, cluster.now())
     cluster.edit(profile="narrow")
@@ -114,8 +108,7 @@ def test_plugin_killed(cluster: RealCluster, node: RealNode) -> None:
 
 def test_reboot(cluster: RealCluster, node: RealNode) -> None:
     """All slices are lost with the power; under the grant that stands they are made again before pods come."""
-    cluster.config("narrow", profiles=MORE_PROFILES)
-    cluster.finished(node, NARROW)
+    cut(cluster, node, "narrow")
     boot_id = cluster.node(node)["status"]["nodeInfo"]["bootID"]
     node.reboot()
     cluster.until("the reboot", lambda: cluster.node(node)["status"]["nodeInfo"]["bootID"] != boot_id)

@@ -1,10 +1,10 @@
-"""What one agent process sees of cards, host file and kubelet: the real thing, with a point before and after it."""
+"""Host file and kubelet as one agent process sees them: the real thing, with a point of time before and after it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mig_manager.gpu.journal import Journal, Record
 from mig_manager.kube.podresources.values import Devices, PodDevices
@@ -12,43 +12,6 @@ from tests.agent.process import Process
 
 if TYPE_CHECKING:
     from tests.agent.worlds import World
-
-CHANGING = frozenset(
-    {
-        "nvmlComputeInstanceDestroy",
-        "nvmlDeviceCreateGpuInstanceWithPlacement",
-        "nvmlDeviceSetMigMode",
-        "nvmlGpuInstanceCreateComputeInstanceWithPlacement",
-        "nvmlGpuInstanceDestroy",
-    }
-)
-
-
-class SpiedFunction:
-    """An NVML function that a process calls. Only what changes the cards is a point of its own."""
-
-    def __init__(self, name: str, function: Any, process: Process) -> None:  # noqa: ANN401 - a ctypes function
-        self.name, self.function, self.process = name, function, process
-        self.restype: object = None
-
-    def __call__(self, *arguments: Any) -> Any:  # noqa: ANN401 - whatever it takes and gives
-        """Call it, unless the process is dead."""
-        if self.name not in CHANGING:
-            return self.function(*arguments)
-        self.process.point(self.name)
-        result = self.function(*arguments)
-        self.process.point(f"{self.name} done")
-        return result
-
-
-class SpiedLibrary:
-    """The library as one process sees it."""
-
-    def __init__(self, library: object, process: Process) -> None:
-        self.library, self.process = library, process
-
-    def __getattr__(self, name: str) -> SpiedFunction:
-        return SpiedFunction(name, getattr(self.library, name), self.process)
 
 
 class SpiedJournal(Journal):

@@ -43,8 +43,9 @@ from tests.agent.clock import FakeClock
 from tests.agent.host_proc import FakeProc
 from tests.agent.judge import InUse, Judge, foreign
 from tests.agent.process import KilledError, Process, watched_steps
-from tests.agent.spies import SpiedJournal, SpiedKubelet, SpiedLibrary
+from tests.agent.spies import SpiedJournal, SpiedKubelet
 from tests.chaos.counting import must
+from tests.gpu.spied_library import SpiedLibrary
 
 A100, A30, H100, SXM, T4 = "A100-PCIE-80GB", "A30", "H100-PCIE-80GB", "A100-SXM4-80GB", "T4"
 NODE_NAME = "n1"
@@ -523,7 +524,7 @@ class World:
             process.request(f"{call.verb} {call.kind.name}", answered=True)
 
         with installed(self.machine, self.clock.sleep), watched_steps(process):
-            pynvml.nvmlLib = SpiedLibrary(pynvml.nvmlLib, process)
+            pynvml.nvmlLib = SpiedLibrary(pynvml.nvmlLib, process.point, only_changing=True)
             ports = Ports(
                 cluster=MemoryCluster(self.store, AGENT, before, after),
                 gpus=NvmlGpus(),

@@ -25,18 +25,9 @@ from mig_manager.planner.node import plan_node
 from mig_manager.planner.plan import Plan
 from mig_manager.sim.model.machine import Machine
 from mig_manager.sim.nvml import installed
+from tests.gpu.spied_library import SpiedLibrary
 
 A100, H100, SXM = "A100-PCIE-80GB", "H100-PCIE-80GB", "A100-SXM4-80GB"
-
-CHANGING = frozenset(
-    {
-        "nvmlComputeInstanceDestroy",
-        "nvmlDeviceCreateGpuInstanceWithPlacement",
-        "nvmlDeviceSetMigMode",
-        "nvmlGpuInstanceCreateComputeInstanceWithPlacement",
-        "nvmlGpuInstanceDestroy",
-    }
-)
 
 
 class KilledError(BaseException):
@@ -59,32 +50,6 @@ class Process:
             raise KilledError
 
 
-class SpiedFunction:
-    """An NVML function that a process calls."""
-
-    def __init__(self, name: str, function: Any, process: Process) -> None:  # noqa: ANN401
-        self.name, self.function, self.process = name, function, process
-        self.restype: object = None
-
-    def __call__(self, *arguments: Any) -> Any:  # noqa: ANN401
-        """Call it, unless the process is dead."""
-        self.process.point(self.name)
-        result = self.function(*arguments)
-        if self.name in CHANGING:
-            self.process.point(f"{self.name} done")
-        return result
-
-
-class SpiedLibrary:
-    """The library as one process sees it."""
-
-    def __init__(self, library: object, process: Process) -> None:
-        self.library, self.process = library, process
-
-    def __getattr__(self, name: str) -> SpiedFunction:
-        return SpiedFunction(name, getattr(self.library, name), self.process)
-
-
 @dataclass
 class World:
     """A machine with its journal file. Every run is a process of its own."""
@@ -98,7 +63,7 @@ class World:
         """A process that sees the machine; the library is loaded anew."""
         with installed(self.machine, self.slept.append):
             if process is not None:
-                pynvml.nvmlLib = SpiedLibrary(pynvml.nvmlLib, process)
+                pynvml.nvmlLib = SpiedLibrary(pynvml.nvmlLib, process.point)
             yield NvmlGpus()
 
     @property

@@ -18,8 +18,17 @@ from mig_manager.planner.strategy import Strategy
 
 WHOLE_GPU = "nvidia.com/gpu"
 
-_OLD_STYLE = re.compile(r"MIG-(?P<gpu>GPU-[0-9a-f-]+)/(?P<gi>\d+)/(?P<ci>\d+)")
+_OLD_STYLE = re.compile(r"MIG-(?P<gpu>GPU-[0-9a-f-]+)/(?P<gi>[0-9]{1,9})/(?P<ci>[0-9]{1,9})")
 """How drivers before R470 called a MIG device."""
+
+_UUID = re.compile(r"(?:GPU|MIG)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+"""How the driver calls cards and MIG devices since, and NVIDIA's plugin with it."""
+
+_HANDED_OUT = (WHOLE_GPU, "nvidia.com/mig-")
+"""How the resources begin whose devices are GPUs; network cards of the same maker have names like these, too."""
+
+_COUNT = re.compile(r"([0-9]{1,15})([kMG]?)")
+_TIMES = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +75,23 @@ def key_of(device_id: str, devices: Sequence[Device]) -> SliceKey | None:
     old = _OLD_STYLE.fullmatch(plain)
     if old is not None:
         return SliceKey(old["gpu"], int(old["gi"]), int(old["ci"]))
-    return next((d.key for d in devices if d.id == plain), None)
+    return next((d.key for d in devices if d.id == plain), None) if plain else None
+
+
+def may_mean(resource: str, device_id: str, devices: Iterable[Device]) -> frozenset[SliceKey]:
+    """What an id may stand for that ``key_of`` does not find: everything on a card, any device, or nothing any more.
+
+    The UUID of a card with MIG on stands for all of the card: whoever got it before may use any slice of it. A UUID
+    that is not there is that of something that is gone, or of a slice of which the driver tells no UUID. An id of
+    another form is that of a plugin that we do not know: in doubt every device is meant.
+    """
+    if not resource.startswith(_HANDED_OUT):
+        return frozenset()
+    plain = physical_id(device_id)
+    if _UUID.fullmatch(plain) is None:
+        return frozenset(key for d in devices for key in (d.key, SliceKey(d.key.gpu_uuid)))
+    whole = {SliceKey(plain)} if plain.startswith("GPU-") else set[SliceKey]()
+    return frozenset(whole | {d.key for d in devices if d.key.gpu_uuid == plain or not d.id})
 
 
 def offered(allocatable: Iterable[Devices]) -> dict[str, frozenset[str]]:
@@ -97,9 +122,13 @@ def planned(devices: Iterable[Device]) -> dict[str, frozenset[str]]:
 
 
 def allocatable_counts(node_allocatable: Mapping[str, str]) -> dict[str, int]:
-    """The GPU resources of a Node's ``status.allocatable``; zeros, which stay for ever, are left out."""
-    return {
-        name: int(amount)
-        for name, amount in node_allocatable.items()
-        if name.startswith(GPU_RESOURCES) and str(amount).isdigit() and int(amount)
-    }
+    """The GPU resources of a Node's ``status.allocatable``; zeros, which stay for ever, are left out.
+
+    Kubernetes writes 1000 as ``1k``.
+    """
+    found: dict[str, int] = {}
+    for name, amount in node_allocatable.items():
+        count = _COUNT.fullmatch(str(amount))
+        if name.startswith(GPU_RESOURCES) and count is not None and int(count[1]):
+            found[name] = int(count[1]) * _TIMES[count[2]]
+    return found

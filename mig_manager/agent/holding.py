@@ -4,7 +4,8 @@ The kubelet's PodResources API knows which device a pod got, but neither uid nor
 containers out. The API server knows all pods, but not their devices. NVML and open device files show processes, and
 control groups whose pod each is. Together:
 
-- a pod that the kubelet lists with devices holds exactly those, until its containers have stopped;
+- a pod that the kubelet lists with devices holds exactly those, until its containers have stopped; with a device of
+  which nobody knows what it is, it holds whatever that may be;
 - a pod that is bound to the node, wants GPU resources and has none of them listed yet may get, or in an init container
   already use, any free slice of those resources: it counts as a holder of each of them;
 - a process of a pod that asks for GPUs makes that pod a holder, whichever slice it uses;
@@ -21,7 +22,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from mig_manager.agent.clients import GpuClient
-from mig_manager.agent.devices import Device, key_of
+from mig_manager.agent.devices import Device, key_of, may_mean
 from mig_manager.agent.pods import GPU_RESOURCES, SHARED, Pod
 from mig_manager.geometry.state import Holder, Holders, SliceKey
 from mig_manager.gpu.hints import WHOSE_HINT, holder_of
@@ -52,8 +53,10 @@ def holding(
     """Join the views."""
     by_name = {pod.full_name: pod for pod in pods}
     known = tuple(devices)
-    found, got = _listed(kubelet, by_name, known)
+    found, doubtful, got = _listed(kubelet, by_name, known)
     placed = {key: frozenset(who) for key, who in found.items()}
+    for key, holders in doubtful.items():
+        found.setdefault(key, set()).update(holders)
     waiting = {pod.full_name: pod for pod in by_name.values() if not pod.finished}
     missing = {name: pod.resources - got.get(name, set()) for name, pod in waiting.items()}
     for device in known:
@@ -78,20 +81,26 @@ def holding(
 
 def _listed(
     kubelet: Iterable[PodDevices], by_name: Mapping[str, Pod], known: tuple[Device, ...]
-) -> tuple[dict[SliceKey, set[Holder]], dict[str, set[str]]]:
-    """Who holds what according to the kubelet, and which resources each pod has got."""
+) -> tuple[dict[SliceKey, set[Holder]], dict[SliceKey, set[Holder]], dict[str, set[str]]]:
+    """Who holds what according to the kubelet, who may hold what, and which resources each pod has got."""
     found: dict[SliceKey, set[Holder]] = {}
+    doubtful: dict[SliceKey, set[Holder]] = {}
     got: dict[str, set[str]] = {}
     for entry in kubelet:
         pod = by_name.get(entry.full_name)
         if pod is None or not pod.finished:
             # One that the API does not know any more has just been deleted; its containers may still run.
             holder = Holder(entry.full_name, leaving=pod is None or pod.leaving)
-            for resource, key in _given(entry, known):
-                got.setdefault(entry.full_name, set()).add(resource)
+            for resource, device_id in _given(entry):
+                name = resource.removesuffix(SHARED)
+                got.setdefault(entry.full_name, set()).add(name)
+                key = key_of(device_id, known)
                 if key is not None:
                     found.setdefault(key, set()).add(holder)
-    return found, got
+                    continue
+                for maybe in may_mean(name, device_id, known):
+                    doubtful.setdefault(maybe, set()).add(holder)
+    return found, doubtful, got
 
 
 def _holder(user: User, pod: Pod | None, asking: Collection[str]) -> Holder:
@@ -109,12 +118,12 @@ def _holder(user: User, pod: Pod | None, asking: Collection[str]) -> Holder:
     return Holder(f"{pod.full_name} by its {own.name}", hint=own.hint or _ASKS_FOR_NOTHING)
 
 
-def _given(entry: PodDevices, devices: tuple[Device, ...]) -> Iterator[tuple[str, SliceKey | None]]:
-    """The GPU devices that the kubelet has given a pod: resource, and what the device is if it is still there."""
+def _given(entry: PodDevices) -> Iterator[tuple[str, str]]:
+    """The devices of GPU resources that the kubelet has given a pod, each once: resource and id."""
     for given in entry.devices:
         if given.resource.startswith(GPU_RESOURCES):
-            for device_id in given.ids:
-                yield given.resource.removesuffix(SHARED), key_of(device_id, devices)
+            for device_id in dict.fromkeys(given.ids):
+                yield given.resource, device_id
 
 
 def _explained(key: SliceKey, placed: Holders) -> bool:

@@ -6,6 +6,7 @@ import random
 import stat
 import threading
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ from mig_manager.agent.clients import (
 )
 from mig_manager.agent.context import Memory
 from mig_manager.agent.device_files import DeviceFiles, DeviceFilesError
-from mig_manager.agent.devices import Device, allocatable_counts, key_of, listed, offered
+from mig_manager.agent.devices import Device, allocatable_counts, key_of, listed, may_mean, offered
 from mig_manager.agent.holding import holding
 from mig_manager.agent.identity import cordon_of
 from mig_manager.agent.mailbox import Mailbox, News
@@ -48,6 +49,7 @@ TWO = Device("MIG-2", SliceKey("GPU-a", 8, 0), SMALL, SliceName.parse("1g.10gb")
 BIG = Device("MIG-3", SliceKey("GPU-a", 1, 0), "nvidia.com/mig-3g.40gb", SliceName.parse("3g.40gb"))
 WHOLE = Device("GPU-b", SliceKey("GPU-b"), "nvidia.com/gpu")
 ALL = (ONE, TWO, BIG, WHOLE)
+GONE = "MIG-00000000-0000-0000-0000-000000000009"
 
 
 def pod(name: str = "p", *wants: str, phase: str = "Running", **metadata: object) -> Pod:
@@ -116,7 +118,36 @@ def test_leaving_pods_still_hold() -> None:
 def test_devices_that_are_gone_are_nobodys() -> None:
     """An id of a slice that was destroyed holds nothing; other resources do not count at all."""
     other = PodDevices("ns", "p", (ContainerDevices("c", (Devices("example.com/nic", ("MIG-1",)),)),))
-    assert {} == who(pod("p", SMALL), pod("q"), listed_pods=(kubelet("p", "MIG-9"), other))
+    assert {} == who(pod("p", SMALL), pod("q"), listed_pods=(kubelet("p", GONE), other))
+
+
+def test_ids_of_an_unknown_form_may_be_any_device() -> None:
+    """A pod with a device that nobody can name stands on all of them, beside those who are known to be there."""
+    for odd in ("nvidia0/gi3", "", "::1", "MIG-GPU-a/" + "7" * 5000 + "/0", "MIG-9", "GPU-é"):
+        everywhere: dict[str, set[str]] = {d.id: {"ns/p"} for d in ALL}
+        assert everywhere | {"MIG-1": {"ns/p", "ns/q"}, str(SliceKey("GPU-a")): {"ns/p"}} == who(
+            pod("p", SMALL), pod("q", SMALL), listed_pods=(kubelet("p", odd, odd), kubelet("q", "MIG-1"))
+        )
+
+
+def test_network_cards_are_no_devices_of_ours() -> None:
+    """NVIDIA's network operator calls resources nvidia.com/..., too, with PCI addresses as ids."""
+    nic = kubelet("p", "0000:3b:02.0", resource="nvidia.com/hostdev")
+    assert {} == who(pod("p", "nvidia.com/hostdev"), listed_pods=(nic,))
+
+
+def test_whole_card_with_slices_by_now_is_all_of_them() -> None:
+    """A pod that got a card before MIG was turned on may use any slice that the card has now."""
+    card = SliceKey("GPU-00000000-0000-0000-0000-00000000000a")
+    there = [replace(ONE, key=replace(ONE.key, gpu_uuid=card.gpu_uuid)), BIG]
+    assert {card, there[0].key} == may_mean("nvidia.com/gpu", card.gpu_uuid, there)
+
+
+def test_slice_of_which_no_uuid_is_known_may_be_meant() -> None:
+    """Where the driver tells no UUID of a slice, a UUID that nothing else has may be that of this slice."""
+    nameless = replace(TWO, id="")
+    assert {nameless.key} == may_mean(SMALL, GONE, [ONE, nameless])
+    assert None is key_of("::1", [nameless])
 
 
 def test_processes_belong_to_the_pod_on_their_slice() -> None:
@@ -151,7 +182,13 @@ def test_what_the_kubelet_offers() -> None:
     ]
     assert {SMALL: frozenset({"MIG-1"})} == offered(entries)
     assert {SMALL: 2} == listed(entries)
-    assert {SMALL: 2} == allocatable_counts({SMALL: "2", "nvidia.com/gpu": "0", "cpu": "8", "nvidia.com/x": "1k"})
+    assert {SMALL: 2} == allocatable_counts({SMALL: "2", "nvidia.com/gpu": "0", "cpu": "8", "nvidia.com/x": "1Ki"})
+
+
+def test_counts_of_the_node() -> None:
+    """Kubernetes writes thousands with a letter; what is no whole number counts as nothing."""
+    amounts = {"nvidia.com/gpu": "1k", "nvidia.com/a": "²", "nvidia.com/b": "9" * 5000, "nvidia.com/c": "1500m"}
+    assert {"nvidia.com/gpu": 1000} == allocatable_counts(amounts)
 
 
 # -- labels --

@@ -6,6 +6,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -99,6 +100,28 @@ def test_other_errors_are_told_apart(socket: Path) -> None:
         client.list()
     server.stop()
     assert not isinstance(caught.value, KubeletUnreachableError)
+
+
+def test_errors_are_one_line(socket: Path) -> None:
+    """What the kubelet says is told as one line that a terminal shows as it is."""
+    server = answering(refusing(grpc.StatusCode.INTERNAL, "no\n\x1b[2Jway"), socket)
+    with PodResources(socket) as client, pytest.raises(PodResourcesError, match=r"kubelet\.sock: no \[2Jway$"):
+        client.list()
+    server.stop()
+
+
+def test_answers_that_are_no_messages_are_errors(socket: Path) -> None:
+    """Bytes that cannot be read, names that are no UTF-8 among them, are an error of the port."""
+    for damaged in (b"\xff" * 9, b"\x0a\x04\x0a\x02\xff\xfe"):
+
+        def behaviour(_: bytes, __: grpc.ServicerContext, damaged: bytes = damaged) -> bytes:
+            return damaged
+
+        handler: Any = grpc.unary_unary_rpc_method_handler(behaviour)
+        server = UnixServer(socket, SERVICE, {"List": handler})
+        with PodResources(socket) as client, pytest.raises(PodResourcesError, match="asking the kubelet for List on"):
+            client.list()
+        server.stop()
 
 
 def test_get_on_an_old_kubelet_is_an_error(socket: Path) -> None:

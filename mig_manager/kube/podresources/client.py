@@ -97,13 +97,17 @@ class PodResources:
         try:
             return call(request, timeout=self.deadline_s)
         except grpc.RpcError as error:
-            code, details = error.code(), error.details() or ""
+            code, details = error.code(), _one_line(error.details() or "")
             kind = PodResourcesError
             if code is grpc.StatusCode.UNKNOWN and details.endswith("not found"):
                 kind = _PodUnknownError
             elif code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
                 kind = KubeletUnreachableError
             raise kind(f"{asking}: {details or code.name}") from error
+
+
+def _one_line(text: str) -> str:
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
 def _pod(pod: pb.PodResources) -> PodDevices:

@@ -16,7 +16,8 @@ from mig_manager.geometry.state import SliceKey
 from mig_manager.gpu.holders import Users
 from mig_manager.kube.podresources.values import ContainerDevices, Devices, PodDevices
 from mig_manager.sim.model.machine import Machine
-from tests.agent.worlds import A100, World, every
+from tests.agent.layouts import every
+from tests.agent.worlds import A100, World
 from tests.fuzz.profile import fuzz
 
 CARD = "GPU-00000000-0000-0000-0000-00000000000a"

@@ -5,7 +5,6 @@ The only module here that imports kopf. A handler decides nothing: it rings the 
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,17 +14,11 @@ import kopf
 from mig_manager.agent.mailbox import News
 from mig_manager.agent.names import MANAGER
 from mig_manager.agent.worker import Worker
-from mig_manager.kube.backoff import EndlessBackoffs
 from mig_manager.kube.client import KubernetesCluster
-from mig_manager.kube.in_cluster import api_server
-from mig_manager.kube.informer import Allowance, paced_session
-from mig_manager.kube.kinds import GROUP, MIG_NODE
+from mig_manager.kube.kinds import MIG_NODE
+from mig_manager.kube.kopf_shell import add_login, add_probe, make_informer, quieten
 
 RESOURCE = (MIG_NODE.group, MIG_NODE.version, MIG_NODE.plural)
-CRD_KIND = ("apiextensions.k8s.io", "v1", "customresourcedefinitions")
-
-QUIET_LOGGERS = ("kopf.objects", "kopf.activities.probe", "aiohttp.access")
-"""They say something at every event or probe; silence is what an idle agent should log."""
 
 
 class Bell:
@@ -48,20 +41,14 @@ class Bell:
 
 
 def configure(settings: kopf.OperatorSettings, node: str) -> None:
-    """Make kopf a patient and frugal informer of one object."""
-    settings.posting.enabled = False
-    settings.networking.error_backoffs = EndlessBackoffs()
-    settings.queueing.idle_timeout = 0.2
-    settings.watching.server_timeout = 600
+    """Make kopf an informer of one object."""
+    make_informer(settings)
     settings.watching.field_selectors[RESOURCE] = f"metadata.name={node}"
-    # Without this, kopf would watch every CustomResourceDefinition of the cluster.
-    settings.watching.field_selectors[CRD_KIND] = f"metadata.name={MIG_NODE.plural}.{GROUP}"
 
 
 def registry_for(worker: Worker, node: str, kubeconfig: Path | None) -> kopf.OperatorRegistry:
     """Kopf's handlers; they talk to the same cluster as the worker."""
     registry = kopf.OperatorRegistry()
-    allowance = Allowance()
     bell = Bell(worker, node)
 
     @kopf.on.startup(registry=registry)
@@ -73,26 +60,12 @@ def registry_for(worker: Worker, node: str, kubeconfig: Path | None) -> kopf.Ope
     def stop(**_: object) -> None:
         worker.stop()
 
-    @kopf.on.login(registry=registry)
-    async def login(**kwargs: Any) -> kopf.AiohttpSession | None:  # noqa: ANN401 - kopf's own arguments
-        # Read anew each time: a token that was refused has been replaced meanwhile, or will be.
-        found = (kopf.login_with_kubeconfig if kubeconfig else kopf.login_with_service_account)(**kwargs)
-        if found is None:
-            return None
-        # By address in a pod: the cluster's DNS may be away.
-        server = found.server if kubeconfig else api_server()
-        return kopf.AiohttpSession(server=server, aiohttp_session=paced_session(found, allowance))
+    add_login(registry, kubeconfig)
+    add_probe(registry, worker)
 
     @kopf.on.event(*RESOURCE, registry=registry, id=MIG_NODE.plural)
     async def seen(event: kopf.RawEvent, **_: object) -> None:
         bell.receive(event)
-
-    @kopf.on.probe(registry=registry)
-    def silent_seconds(**_: object) -> int:
-        if not worker.healthy:
-            # Any other error would leave the probe hanging instead of failing.
-            raise kopf.PermanentError(f"no sign of life for {worker.silent_s:.0f} s")
-        return round(worker.silent_s)
 
     return registry
 
@@ -106,8 +79,7 @@ def cluster_for(kubeconfig: Path | None) -> KubernetesCluster:
 
 def run(worker: Worker, node: str, kubeconfig: Path | None, liveness_port: int | None) -> None:
     """Run the agent until SIGTERM or SIGINT."""
-    for name in QUIET_LOGGERS:
-        logging.getLogger(name).setLevel(logging.WARNING)
+    quieten()
     liveness = None if liveness_port is None else f"http://0.0.0.0:{liveness_port}/healthz"
     registry = registry_for(worker, node, kubeconfig)
     # Otherwise kopf asks for the user's name, and in a container its number may have none.

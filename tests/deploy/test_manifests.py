@@ -9,11 +9,11 @@ import click
 import kubernetes_validate
 import pytest
 
-from mig_manager.agent import handlers as agent_handlers
 from mig_manager.cli.agent import agent
 from mig_manager.cli.controller import controller
 from mig_manager.controller.settings import AGENT_SELECTOR, LEASE_NAME
 from mig_manager.kube.kinds import GROUP, MIG_NODE
+from mig_manager.kube.kopf_shell import CRD_KIND
 from mig_manager.sim.controlplane.programs import KUBERNETES_VERSION
 from tests.deploy.manifests import VARIANTS, Manifest, find, pod_of, rendered
 
@@ -86,7 +86,7 @@ def test_roles_name_what_the_programs_ask_for() -> None:
     named = [r for r in find("", "Role", "mig-manager-controller")["rules"] if "resourceNames" in r]
     assert [[LEASE_NAME]] == [r["resourceNames"] for r in named]
     for role in ("mig-manager-agent", "mig-manager-controller"):
-        rule = _rule(find("", "ClusterRole", role), agent_handlers.CRD_KIND[2])
+        rule = _rule(find("", "ClusterRole", role), CRD_KIND[2])
         assert [f"{MIG_NODE.plural}.{GROUP}"] == rule["resourceNames"]
 
 

@@ -42,7 +42,7 @@ def look_idle(ports: Ports) -> Look:
 
 
 def have_gone(ports: Ports, pods: Collection[str]) -> bool:
-    """Whether the kubelet runs none of these pods (``namespace/name``) any more; of no pods, or unanswered: no."""
+    """Whether the kubelet runs none of these pods (``namespace/name``) any more; False for no pods and no answer."""
     try:
         return bool(pods) and not {pod.full_name for pod in ports.pod_resources.list()}.intersection(pods)
     except PodResourcesError:

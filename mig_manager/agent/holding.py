@@ -107,12 +107,10 @@ def _holder(user: User, pod: Pod | None, asking: Collection[str]) -> Holder:
     """Who stands in the way where that process does; ``pod`` is its own, ``asking`` are those that want GPUs."""
     own = holder_of(user)
     if pod is None:
+        if not user.pod_uid:
+            return Holder(own.name, hint=own.hint or WHOSE_HINT)
         # A pod that the API does not know (any more) was deleted by force, or was bound a moment ago.
-        return (
-            Holder(f"{own.name} of a pod that is unknown here", leaving=True)
-            if user.pod_uid
-            else Holder(own.name, hint=own.hint or WHOSE_HINT)
-        )
+        return Holder(f"{own.name} of a pod that is unknown here", leaving=True)
     if pod.full_name in asking or pod.leaving or pod.finished:
         return Holder(pod.full_name, leaving=pod.leaving or pod.finished)
     return Holder(f"{pod.full_name} by its {own.name}", hint=own.hint or _ASKS_FOR_NOTHING)

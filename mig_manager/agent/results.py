@@ -39,8 +39,8 @@ SOON_S = 3.0
 """How soon to look again at what is moving: a pass reads three objects, and one request a second is the budget. What
 moves on this machine is seen earlier (``mig_manager.agent.drift``)."""
 
-NOT_YET = "WaitingForTurn"
-"""The reason for waiting where something is to be done and there is no grant for it."""
-
 AT_ONCE_S = 0.0
 """Look again at once: what was read is no longer true."""
+
+NOT_YET = "WaitingForTurn"
+"""The reason for waiting where something is to be done and there is no grant for it."""

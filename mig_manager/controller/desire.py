@@ -33,11 +33,20 @@ def desired(config: MIGConfig, profile: str) -> Desired:
     node's cards, so every name of the right form is taken. A name that nobody knows becomes an ``error``, which the
     node and not the pool has to bear. The hash is over layout and strategy: equal hashes want the same.
     """
-    terms = (config.disruption.drain, config.disruption.max_impact, config.paused)
+    layout, error = None, ""
     try:
         layout = choose(profile, config.profiles)
     except LayoutError as problem:
-        text = f"{problem.reason}: {problem}"[:ERROR_LIMIT]
-        return Desired(config.name, config.generation, profile, "", None, config.strategy, text, *terms)
-    found = layout_hash(layout, config.strategy)
-    return Desired(config.name, config.generation, profile, found, layout, config.strategy, "", *terms)
+        error = f"{problem.reason}: {problem}"[:ERROR_LIMIT]
+    return Desired(
+        config=config.name,
+        generation=config.generation,
+        profile=profile,
+        hash=layout_hash(layout, config.strategy) if layout is not None else "",
+        layout=layout,
+        strategy=config.strategy,
+        error=error,
+        drain=config.disruption.drain,
+        max_impact=config.disruption.max_impact,
+        paused=config.paused,
+    )

@@ -205,8 +205,9 @@ def differs(view: View) -> bool:
     written = (record.config, record.profile, record.hash, record.error, record.drain, record.max_impact)
     if written != (wish.config, wish.profile, wish.hash, wish.error, wish.drain, wish.max_impact):
         return True
-    waits = view.planned and not view.in_place
-    return waits if wish.paused and not record.paused else record.paused and not wish.paused
+    if wish.paused == record.paused:
+        return False
+    return not wish.paused or (view.planned and not view.in_place)
 
 
 def _wait_for_slot(turn: _Turn, view: View) -> None:

@@ -87,7 +87,7 @@ class SliceKey:
 
 
 NAMED = 3
-"""So many holders for whom the same helps are named in a message; the others are counted."""
+"""So many holders, pods, workloads or texts are told in a message; the others are counted."""
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -215,12 +215,9 @@ def _compute_profile_info(gpu_instance: Handle, constant: int) -> Structure:
 
 def _mig_handles(device: Device) -> Iterator[tuple[Handle, int, int]]:
     """Handles of the MIG devices with the ids of their instances; the index range may have gaps."""
-    most = pynvml.nvmlDeviceGetMaxMigDeviceCount(device.handle)
-    for index in range(
-        plausible.limited(
-            f"counting the MIG devices of {device.label}", "places for MIG devices", most, plausible.MOST_MIG_DEVICES
-        )
-    ):
+    act, told = f"counting the MIG devices of {device.label}", pynvml.nvmlDeviceGetMaxMigDeviceCount(device.handle)
+    places = plausible.limited(act, "places for MIG devices", told, plausible.MOST_MIG_DEVICES)
+    for index in range(places):
         try:
             handle = pynvml.nvmlDeviceGetMigDeviceHandleByIndex(device.handle, index)
         except pynvml.NVMLError_NotFound:

@@ -110,14 +110,12 @@ def _not_under(ctx: Context, grant: Grant, work: Plan) -> StepResult | None:
 
 
 def _in_the_way(found: Obstacle | None) -> StepResult | None:
-    """Somebody whom no drain can move keeps the node as it is; he may go by himself, so he is looked for again."""
+    """What keeps the node as it is. Somebody whom no drain can move may go by himself, so he is looked for again."""
     if found is None:
         return None
-    return (
-        Refuse(found.reason, found.message)
-        if found.reason == TOO_MUCH
-        else Wait(found.reason, IDLE_RETRY_S, found.message)
-    )
+    if found.reason == TOO_MUCH:
+        return Refuse(found.reason, found.message)
+    return Wait(found.reason, IDLE_RETRY_S, found.message)
 
 
 def _claim(ctx: Context, grant: Grant) -> StepResult:
@@ -128,11 +126,8 @@ def _claim(ctx: Context, grant: Grant) -> StepResult:
         wrong = _not_the_leader(ctx, grant)
         return wrong or _write(ctx, grant, "Held")
     if not ctx.unavailable:
-        return (
-            _nothing_left(ctx, grant, status)
-            if not fresh
-            else Wait("NodeAvailable", IDLE_RETRY_S, "the grant gives no slot")
-        )
+        no_slot = Wait("NodeAvailable", IDLE_RETRY_S, "the grant gives no slot")
+        return no_slot if fresh else _nothing_left(ctx, grant, status)
     if not fresh and status is not None:
         wait = rest_s(status.not_before, grant.drain.timeout_s, ctx.now)
         if wait:

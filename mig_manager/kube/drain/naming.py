@@ -8,10 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from mig_manager.geometry.state import NAMED
 from mig_manager.kube.drain.classify import Refuse, Wait, controller_of
-
-NAMED = 3
-"""So many pods, workloads and texts are told in a message; the others are counted."""
 
 Pod = Mapping[str, Any]
 

@@ -187,8 +187,8 @@ def _content(body: Mapping[str, Any]) -> dict[str, Any]:
 def _with_owner(kind: Kind, before: Mapping[str, Any], after: Object, manager: str, time: str) -> Object:
     """Record who owns ``spec.unschedulable`` and annotations of a Node: whoever changed the value of each.
 
-    A removed field has no owner.
-    Like the API server it keeps no record for an object that was created without any field of its own.
+    A removed field has no owner. Like the API server it keeps no record for an object that was created without any
+    field of its own.
     """
     if kind != NODE:
         return after

@@ -12,7 +12,7 @@ from mig_manager.agent import reconciler
 from mig_manager.agent.context import Context
 from mig_manager.agent.reconciler import Step
 from mig_manager.agent.results import StepResult
-from mig_manager.kube.errors import ClusterError
+from mig_manager.kube.errors import ClusterError, ForbiddenError
 from tests.agent.clock import FakeClock
 
 
@@ -99,6 +99,16 @@ class Process:
         self.requests += not answered
         if self.fault is not None and self.fault.strikes(self.requests, answered=answered):
             raise self.fault.error(doing)
+
+
+class NoDeletions(Process):
+    """An agent that may not delete pods in the namespace of the GPU clients."""
+
+    def request(self, doing: str, *, answered: bool) -> None:
+        """Refuse it."""
+        super().request(doing, answered=answered)
+        if doing == "delete Pod":
+            raise ForbiddenError(doing, "not in this namespace")
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from mig_manager.sim.model.codes import NvmlCode
 from mig_manager.sim.model.machine import Machine
 from tests.agent.layouts import every
 from tests.agent.process import Fault, KilledError, Process
+from tests.agent.stories import guard
 from tests.agent.worlds import A100, AGENT, H100, SXM, World
 from tests.chaos.counting import must
 
@@ -37,7 +38,6 @@ TARGET = of_seven(every("1g*3", "3g"))
 OTHER = of_seven(every("1g*2", "2g", "3g"))
 DONE = "1g.10gb@0 1g.10gb@1 1g.10gb@2 3g.40gb@4"
 CREATE = "nvmlDeviceCreateGpuInstanceWithPlacement"
-GUARDED = {"app": "guarded"}
 
 Act = Callable[[World], None]
 When = Callable[[World], bool]
@@ -119,8 +119,7 @@ def busy(w: World) -> None:
 
 def guarded(w: World) -> None:
     """A pod is in the way that may not be evicted now."""
-    w.pod("goes", "nvidia.com/mig-2g.20gb", labels=GUARDED)
-    w.budget(GUARDED)
+    guard(w)
 
 
 def free(w: World) -> None:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from mig_manager.agent.names import PAUSE_TAINT, PAUSED_WORD
-from mig_manager.kube.errors import ForbiddenError
 from mig_manager.kube.kinds import NODE, POD
 from tests.agent.moments import said
-from tests.agent.process import Process
+from tests.agent.process import NoDeletions
 from tests.agent.stories import CUT, TARGET, Make, advance, granted, versions
 from tests.agent.worlds import A100, PLUGIN_GATE
 
@@ -73,16 +72,6 @@ def test_plugin_that_tolerates_every_taint(world: Make) -> None:
     assert "3" == w.labels["mig-1g.10gb"]
     assert not any(v["spec"].get("taints") for v in versions(w, 0, NODE))
     w.assert_clean()
-
-
-class NoDeletions(Process):
-    """An agent that may not delete pods in the namespace of the GPU clients."""
-
-    def request(self, doing: str, *, answered: bool) -> None:
-        """Refuse it."""
-        super().request(doing, answered=answered)
-        if doing == "delete Pod":
-            raise ForbiddenError(doing, "not in this namespace")
 
 
 @pytest.mark.parametrize(("tolerates", "step"), [(False, "pause_clients"), (True, "begin")])

@@ -8,9 +8,10 @@ import pytest
 
 from mig_manager.agent.context import Memory
 from mig_manager.kube.kinds import MIG_NODE
+from mig_manager.sim.model.codes import NvmlCode
 from tests.agent.clock import START
 from tests.agent.moments import ready_message
-from tests.agent.stories import Make, advance, granted, guard
+from tests.agent.stories import CREATE, Make, advance, granted, guard
 from tests.agent.test_failures import failed
 from tests.agent.worlds import World
 
@@ -33,7 +34,7 @@ def test_repair_is_not_held_off_until_a_clock_comes_true(world: Make) -> None:
     """A change fails while the node's clock is a year ahead: the repair starts when the clock is right."""
     w = granted(world)
     set_clock(w, YEAR_S)
-    w.machine.inject("nvmlDeviceCreateGpuInstanceWithPlacement", code=19)
+    w.machine.inject(CREATE, code=NvmlCode.INSUFFICIENT_RESOURCES)
     w.settle(2)
     assert "Failed" == w.grant_status["result"]
     set_clock(w, -YEAR_S)

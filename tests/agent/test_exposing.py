@@ -9,12 +9,11 @@ import pytest
 from mig_manager.agent.names import PAUSED_WORD, STARTUP_TAINT
 from mig_manager.agent.nudging import NUDGE_AFTER_S
 from mig_manager.agent.pods import Pod
-from mig_manager.kube.errors import ForbiddenError
 from mig_manager.kube.kinds import EVENT, NODE, POD
 from tests.agent.layouts import every
 from tests.agent.moments import ready_message, said
-from tests.agent.process import Process
-from tests.agent.stories import TARGET, Make, advance, applied, granted
+from tests.agent.process import NoDeletions
+from tests.agent.stories import CREATE, TARGET, Make, advance, applied, granted
 from tests.agent.worlds import PLUGIN_GATE, UNGATED, World
 
 DONE = ["1g.10gb@0 1g.10gb@1 1g.10gb@2 3g.40gb@4"]
@@ -208,7 +207,7 @@ def stale_plugins(w: World) -> int:
     return sum(e["count"] for e in w.admin.list(EVENT).items if e["reason"] == "StaleDevicePlugin")
 
 
-@pytest.mark.parametrize("at", ["journal begun", "nvmlGpuInstanceDestroy", "nvmlDeviceCreateGpuInstanceWithPlacement"])
+@pytest.mark.parametrize("at", ["journal begun", "nvmlGpuInstanceDestroy", CREATE])
 @pytest.mark.parametrize("runs_s", [0.0, 2.0])
 def test_plugin_that_comes_back_in_the_moment_of_the_cut(world: Make, at: str, runs_s: float) -> None:
     """It offers what it saw then: it is started anew at once, and the node is Ready in seconds and never Degraded."""
@@ -239,16 +238,6 @@ def test_plugin_from_before_the_cut_is_restarted_once(world: Make) -> None:
 
 def test_old_plugin_that_may_not_be_deleted_is_waited_for(world: Make) -> None:
     """Where the agent has not that right it says so, and goes on to the deadline as with any other."""
-
-    class NoDeletions(Process):
-        """An agent whose every deletion is forbidden."""
-
-        def request(self, doing: str, *, answered: bool) -> None:
-            """Refuse it."""
-            if doing.startswith("delete"):
-                raise ForbiddenError(doing, "not in this namespace")
-            super().request(doing, answered=answered)
-
     w = plugin_is_gone(world)
     w.process = NoDeletions()
     comes_back(w, "journal begun", runs_s=2.0)

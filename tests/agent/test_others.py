@@ -24,8 +24,7 @@ from mig_manager.kube.kinds import (
 from mig_manager.kube.memory import MemoryCluster, Store
 from tests.agent.layouts import every
 from tests.agent.moments import ready_message
-from tests.agent.scenarios import GUARDED
-from tests.agent.stories import Make, advance, applied, granted
+from tests.agent.stories import Make, advance, applied, granted, guard
 from tests.agent.worlds import AGENT, World
 
 GATE = "nvidia.com/gpu.deploy.mig-manager"
@@ -298,8 +297,7 @@ def test_others_that_begin_in_mid_flight_go_first(
 ) -> None:
     """Before the first destroy the node is given back as it was, nobody else is evicted, and afterwards it goes on."""
     w = granted(world)
-    w.pod("goes", "nvidia.com/mig-2g.20gb", labels=GUARDED)
-    w.budget(GUARDED)
+    guard(w)
     advance(w, "drain")
     before = w.shape()
     begin(w)
@@ -326,8 +324,7 @@ def kept(w: World) -> tuple[str | None, str | None]:
 def test_autoscalers_are_kept_off_while_the_node_is_out(world: Make) -> None:
     """From the patch of the cordon to that of the release, and what stood there before is there again."""
     w = granted(world)
-    w.pod("goes", "nvidia.com/mig-2g.20gb", labels=GUARDED)
-    w.budget(GUARDED)
+    guard(w)
     annotate(w, **{SCALE_DOWN: "false"})
     versions: list[bool] = []
     advance(w, "drain")
@@ -368,8 +365,7 @@ def test_autoscalers_are_kept_off_a_node_that_somebody_else_has_cordoned(world: 
 def test_autoscalers_have_the_node_again_however_it_ends(world: Make, end: object) -> None:
     """Revoked, uncordoned by a person, or no longer in a pool: the word is taken back with the rest."""
     w = granted(world)
-    w.pod("goes", "nvidia.com/mig-2g.20gb", labels=GUARDED)
-    w.budget(GUARDED)
+    guard(w)
     advance(w, "drain")
     assert ("true", "true") == kept(w)
     end(w)  # type: ignore[operator]
@@ -390,8 +386,7 @@ def test_word_to_autoscalers_that_is_left_over_is_taken_back(world: Make) -> Non
 def without_record(make: Make, before: dict[str, str | None]) -> World:
     """A node that is out, and a person has removed our record of what autoscalers were told ``before``."""
     w = granted(make)
-    w.pod("goes", "nvidia.com/mig-2g.20gb", labels=GUARDED)
-    w.budget(GUARDED)
+    guard(w)
     annotate(w, **before)
     advance(w, "drain")
     assert ("true", "true") == kept(w)

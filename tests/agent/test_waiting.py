@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from mig_manager.kube.kinds import MIG_NODE
 from tests.agent.layouts import every
 from tests.agent.moments import ready_message
-from tests.agent.worlds import NODE_NAME, World
+from tests.agent.stories import GOING, Make
+from tests.agent.worlds import A100, NODE_NAME, World
 
-Make = Callable[..., World]
-A100 = "A100-PCIE-80GB"
 CUT = (("2g.20gb", 0), ("3g.40gb", 4))
 
 
 def waiting(make: Make, **said: object) -> World:
     """A node with a pod on a slice that is not wanted; ``said`` stands in what is desired."""
     w = make(A100, cut=CUT)
-    w.pod("busy", "nvidia.com/mig-2g.20gb")
+    w.pod("busy", GOING)
     w.want(every("3g", "3g"))
     if said:
         w.admin.patch(MIG_NODE, NODE_NAME, {"spec": {"desired": said}})

@@ -7,8 +7,17 @@ import pytest
 from mig_manager.kube.kinds import MIG_NODE, NODE
 from tests.agent.layouts import every
 from tests.agent.stories import GOING, Make, advance, blocked, granted, versions
+from tests.agent.worlds import World
 
 STAGES = ("drain", "pause_clients", "await_advertised")
+
+
+def at(make: Make, stage: str) -> World:
+    """A node that is granted, with a pod on a slice that has to go, and has come to that step."""
+    w = granted(make)
+    w.pod("goes", GOING)
+    advance(w, stage)
+    return w
 
 
 @pytest.mark.parametrize("stage", STAGES)
@@ -30,9 +39,7 @@ def test_grant_revoked(world: Make, stage: str) -> None:
 @pytest.mark.parametrize("stage", STAGES)
 def test_grant_replaced(world: Make, stage: str) -> None:
     """The new id is taken up with cordon and pauses kept; nobody sees the node open in between."""
-    w = granted(world)
-    w.pod("goes", GOING)
-    advance(w, stage)
+    w = at(world, stage)
     w.want(every("1g*2", "2g", "3g"), profile="q")
     w.grant()
     start = w.store.resource_version
@@ -51,9 +58,7 @@ def test_grant_replaced(world: Make, stage: str) -> None:
 @pytest.mark.parametrize("stage", STAGES)
 def test_node_leaves_its_pool(world: Make, stage: str) -> None:
     """The MIGConfig is deleted in mid-flight: nothing of ours stays, labels go, and the answer comes last."""
-    w = granted(world)
-    w.pod("goes", GOING)
-    advance(w, stage)
+    w = at(world, stage)
     w.leave_pool()
     w.settle(10)
     assert {} == w.labels
@@ -75,9 +80,7 @@ def test_replaced_by_nothing_to_do(world: Make) -> None:
 
 def test_held_is_not_turned_into_repairing(world: Make) -> None:
     """A Held node that gets a grant without a slot first has nothing of ours, then starts afresh."""
-    w = granted(world)
-    w.pod("goes", GOING)
-    advance(w, "drain")
+    w = at(world, "drain")
     w.grant(slot=False)
     assert "stand_down: GrantReplaced" == w.settle(1)[-1]
     assert (1, "Released") == (w.grant_status["id"], w.grant_status["state"])
@@ -86,9 +89,7 @@ def test_held_is_not_turned_into_repairing(world: Make) -> None:
 
 def test_mignode_is_gone(world: Make) -> None:
     """Without a MIGNode nothing of ours stays on the node."""
-    w = granted(world)
-    w.pod("goes", GOING)
-    advance(w, "drain")
+    w = at(world, "drain")
     w.admin.delete(MIG_NODE, "n1")
     w.settle(3)
     assert {} == w.labels

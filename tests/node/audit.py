@@ -16,9 +16,6 @@ REFUSED = (401, 403, 422)
 Right = tuple[str, str, str, str]
 """Account, API group, resource with its subresource, verb."""
 
-EXCUSED: dict[Right, str] = {}
-"""Rights that need not be used by these tests, and why they are granted all the same."""
-
 
 class Audit:
     """The audit log in a directory, from the API server's start on."""
@@ -59,7 +56,7 @@ class Audit:
 
     def unused(self) -> list[Right]:
         """The rights that were granted, and that no request used: what nobody needs should not be granted."""
-        return sorted(granted() - self.used().keys() - EXCUSED.keys())
+        return sorted(granted() - self.used().keys())
 
     def _requests(self) -> list[tuple[Right, int, str]]:
         found = []

@@ -49,7 +49,16 @@ CARD, GI = "machine.cards.0", "machine.cards.0.instances.0"
         (f"{CARD}.bus_id", "07:00.0", 'machine.cards[0].bus_id: "07:00.0" is not a PCI address'),
         (f"{CARD}.bus_id", "0:0:0.0", 'machine.cards[0].bus_id: "0:0:0.0" is not a PCI address'),
         (f"{CARD}.minor", 1, "machine.cards[1].minor: 1 is not its own: another has it too"),
-        ("machine.cards.1.mig_pending", True, 'machine.cards[1].mig_current: "true" is not possible: the card has no'),
+        (
+            "machine.cards.1.mig_current",
+            True,
+            "machine.cards[1].mig_current: true is not possible: the card has no MIG",
+        ),
+        (
+            "machine.cards.1.mig_pending",
+            True,
+            "machine.cards[1].mig_pending: true is not possible: the card has no MIG",
+        ),
         (f"{GI}.profile_id", 77, "machine.cards[0].instances[0].profile_id: 77 is not a profile of the card"),
         (f"{GI}.start", 9, "machine.cards[0].instances[0].start: 9 is not a place of 3g.40gb with size 4"),
         ("machine.cards.0.instances.1.start", 4, "instances[1].start: 4 is not free: another instance lies there"),

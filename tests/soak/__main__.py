@@ -29,7 +29,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.soak", description=__doc__)
     parser.add_argument("--nodes", type=int, default=20, help="simulated nodes, each with an agent of 90 MiB (20)")
     parser.add_argument("--rounds", type=int, default=60, help="rounds of one to six disturbances (60)")
-    parser.add_argument("--seed", type=int, default=random.randrange(10**6), help="chooses the disturbances (random)")  # noqa: S311
+    parser.add_argument("--seed", type=int, default=random.randrange(10**6), help="chooses the disturbances (random)")  # noqa: S311 - no secret
     parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="the report's form (text)")
     options = parser.parse_args()
     # The simulated device plugins complain about cards that have no slices yet.

@@ -34,8 +34,9 @@ def _check_card(card: CardState, path: str) -> None:
         raise damaged(f"{path}.uuid", card.uuid, "a UUID")
     if bus_address(card.bus_id) is None or len(card.bus_id.split(":")) != _BUS_ID_PARTS:
         raise damaged(f"{path}.bus_id", card.bus_id, "a PCI address")
-    if table is None and (card.mig_current or card.mig_pending):
-        raise damaged(f"{path}.mig_current", "true", "possible: the card has no MIG")
+    for name in ("mig_current", "mig_pending"):
+        if table is None and getattr(card, name):
+            raise damaged(f"{path}.{name}", value=True, wanted="possible: the card has no MIG")
     _unlike(f"{path}.instances", "id", (instance.id for instance in card.instances))
     occupied = 0
     for number, instance in enumerate(card.instances):

@@ -26,7 +26,7 @@ CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_w
 class LazyGroup(click.Group):
     """A group whose verbs are ``name: (module, short help)``; the module has a command called like the verb."""
 
-    def __init__(self, *args: Any, verbs: Mapping[str, tuple[str, str]], **kwargs: Any) -> None:  # noqa: ANN401
+    def __init__(self, *args: Any, verbs: Mapping[str, tuple[str, str]], **kwargs: Any) -> None:  # noqa: ANN401 - click's
         super().__init__(*args, **kwargs)
         self.verbs = verbs
 
@@ -68,7 +68,7 @@ class Program(LazyGroup):
         self,
         args: Sequence[str] | None = None,
         prog_name: str | None = None,
-        **others: Any,  # noqa: ANN401
+        **others: Any,  # noqa: ANN401 - click's
     ) -> NoReturn:
         """Run the program and exit."""
         others.pop("standalone_mode", None)

@@ -26,7 +26,7 @@ def no_disk(monkeypatch: pytest.MonkeyPatch) -> None:
 def world(tmp_path: Path) -> Callable[..., World]:
     """Make a world with the cards named; MIG is on unless told otherwise."""
 
-    def make(*gpus: str, mig: bool = True, cut: Sequence[tuple[str, int]] = (), **options: Any) -> World:  # noqa: ANN401
+    def make(*gpus: str, mig: bool = True, cut: Sequence[tuple[str, int]] = (), **options: Any) -> World:  # noqa: ANN401 - World's
         machine = Machine.create(None, gpus, mig=mig)
         for name, start in cut:
             machine.add_instance(0, name, start=start)

@@ -41,7 +41,7 @@ from tests.agent.worlds import A100, AGENT, NODE_NAME, World
 Make = Callable[..., World]
 
 
-def options(directory: Path, **changed: Any) -> Options:  # noqa: ANN401
+def options(directory: Path, **changed: Any) -> Options:  # noqa: ANN401 - fields of Options
     """What the process is told on the node of these tests."""
     given: dict[str, Any] = {
         "node": NODE_NAME,

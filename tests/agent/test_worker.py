@@ -258,7 +258,7 @@ class Rings:
         self.life.append("stop")
 
 
-def event(kind: str | None = "MODIFIED", **metadata: object) -> Any:  # noqa: ANN401
+def event(kind: str | None = "MODIFIED", **metadata: object) -> Any:  # noqa: ANN401 - kopf's own type
     return {"type": kind, "object": {"metadata": {"name": "n1", "uid": "u", "generation": 1, **metadata}}}
 
 

@@ -509,7 +509,7 @@ class World:
     # -- agents --
 
     @contextmanager
-    def agent(self, process: Process | None = None, **settings: Any) -> Iterator[Agent]:  # noqa: ANN401
+    def agent(self, process: Process | None = None, **settings: Any) -> Iterator[Agent]:  # noqa: ANN401 - Settings
         """An agent process on this node."""
         process = process or self.process
 

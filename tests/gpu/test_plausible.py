@@ -22,6 +22,7 @@ from tests.gpu.worlds import A100, World
 
 Make = Callable[..., World]
 ACT = "reading"
+Lie = Callable[..., None]
 
 
 class Lying:
@@ -85,7 +86,7 @@ def say(index: int, text: bytes) -> Callable[..., None]:
         ("nvmlDeviceGetGpuInstancePossiblePlacements_v2", put(3, 65), "65 places for profile"),
     ],
 )
-def test_numbers_and_names_that_mean_nothing(world: Make, function: str, lie: Any, problem: str) -> None:  # noqa: ANN401
+def test_numbers_and_names_that_mean_nothing(world: Make, function: str, lie: Lie, problem: str) -> None:
     """A count beyond all hardware, an unknown mode, or a UUID that is none, is one line that says which."""
     w = world(A100, A100)
     w.machine.add_instance(0, "1g", start=0)

@@ -39,7 +39,7 @@ class Changed:
     def __init__(self, library: object, **functions: Callable[..., int] | None) -> None:
         self._library, self._functions = library, functions
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - a function of the library
         if name in self._functions:
             if self._functions[name] is None:
                 raise AttributeError(name)
@@ -166,7 +166,7 @@ def test_names_come_from_the_card(world: Make, told: bytes, name: str) -> None:
     with w.process() as gpus:
         real = pynvml.nvmlLib.nvmlDeviceGetGpuInstanceProfileInfoV
 
-        def renamed(device: object, constant: int, info: Any) -> int:  # noqa: ANN401
+        def renamed(device: object, constant: int, info: Any) -> int:  # noqa: ANN401 - what ctypes passes
             code: int = real(device, constant, info)
             if not code:
                 info._obj.name = told
@@ -194,7 +194,7 @@ def test_name_that_is_not_utf_8(world: Make) -> None:
     w = world(A100)
     with w.process() as gpus:
 
-        def named(_: object, buffer: Any, __: object) -> int:  # noqa: ANN401
+        def named(_: object, buffer: Any, __: object) -> int:  # noqa: ANN401 - what ctypes passes
             buffer.value = b"A100\xff"
             return 0
 
@@ -369,7 +369,7 @@ def test_processes_of_old_drivers(world: Make) -> None:
     with w.process() as gpus:
         real = pynvml.nvmlLib.nvmlDeviceGetComputeRunningProcesses_v3
 
-        def nameless(handle: object, count: Any, array: Any) -> int:  # noqa: ANN401
+        def nameless(handle: object, count: Any, array: Any) -> int:  # noqa: ANN401 - what ctypes passes
             code = int(real(handle, count, array))
             for entry in array or ():
                 entry.gpuInstanceId = entry.computeInstanceId = 0xFFFFFFFF

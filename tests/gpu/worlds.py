@@ -91,7 +91,7 @@ class World:
             cards = session.cards()
             return plan_node(cards, process_holders(session, [c.uuid for c in cards]), layout)
 
-    def apply(self, plan: Plan, process: Process | None = None, **extra: Any) -> Result:  # noqa: ANN401
+    def apply(self, plan: Plan, process: Process | None = None, **extra: Any) -> Result:  # noqa: ANN401 - apply's
         """Apply a plan in a process of its own."""
         with self.process(process) as gpus:
             return apply(gpus, plan, self.journal, extra.pop("means", None) or self.means(), **extra)

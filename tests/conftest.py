@@ -15,7 +15,8 @@ import pytest
 from hypothesis import settings
 
 from mig_manager.sim.controlplane.access import Access
-from mig_manager.sim.controlplane.programs import Programs, find
+from mig_manager.sim.controlplane.finding import find
+from mig_manager.sim.controlplane.programs import Programs
 from mig_manager.sim.controlplane.progress import shown
 from mig_manager.sim.controlplane.runner import ControlPlane
 

@@ -9,7 +9,7 @@ import argparse
 import tempfile
 from pathlib import Path
 
-from mig_manager.sim.controlplane.programs import find
+from mig_manager.sim.controlplane.finding import find
 from mig_manager.sim.controlplane.progress import shown
 from tests.bench.agent import agent_measures
 from tests.bench.controller import controller_measures

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mig_manager.sim.cache import cache_directory
-from mig_manager.sim.controlplane import build, programs
+from mig_manager.sim.controlplane import build, finding, programs
 from mig_manager.sim.controlplane.errors import ControlPlaneError
 
 
@@ -28,7 +28,7 @@ def executable(path: Path, text: str = "#!/bin/sh\n") -> Path:
 
 def checkout(directory: Path) -> Path:
     directory.mkdir()
-    for name in programs.SOURCES:
+    for name in finding.SOURCES:
         (directory / name).write_text(name)
     return directory
 
@@ -48,7 +48,7 @@ def test_assets_named_by_the_user_win(tmp_path: Path) -> None:
     """KUBEBUILDER_ASSETS is used as it is, with nothing built or cached."""
     for name in ("etcd", "kube-apiserver"):
         executable(tmp_path / name)
-    found = programs.find(nothing_to_report, {"KUBEBUILDER_ASSETS": str(tmp_path)})
+    found = finding.find(nothing_to_report, {"KUBEBUILDER_ASSETS": str(tmp_path)})
     assert tmp_path / "etcd" == found.path("etcd")
 
 
@@ -56,7 +56,7 @@ def test_missing_programs_are_named_with_what_they_cost(tmp_path: Path) -> None:
     """With etcd and kube-apiserver only, the features that do not work are said."""
     for name in ("etcd", "kube-apiserver"):
         executable(tmp_path / name)
-    found = programs.find(nothing_to_report, {"KUBEBUILDER_ASSETS": str(tmp_path)})
+    found = finding.find(nothing_to_report, {"KUBEBUILDER_ASSETS": str(tmp_path)})
     words = " ".join(found.missing_features)
     assert "PodDisruptionBudgets are not enforced" in words
     assert "stay Pending" in words
@@ -66,26 +66,26 @@ def test_incomplete_assets_are_refused(tmp_path: Path) -> None:
     """A directory without kube-apiserver is an error that names directory, program and remedy."""
     executable(tmp_path / "etcd")
     with pytest.raises(ControlPlaneError, match="has no executable kube-apiserver; point it at") as caught:
-        programs.find(nothing_to_report, {"KUBEBUILDER_ASSETS": str(tmp_path)})
+        finding.find(nothing_to_report, {"KUBEBUILDER_ASSETS": str(tmp_path)})
     assert str(tmp_path) in str(caught.value)
 
 
 def test_cache_is_used_before_anything_is_built(tmp_path: Path) -> None:
     """What an earlier run built is found under the key of sources and flags, without a Go."""
     environ = {"XDG_CACHE_HOME": str(tmp_path), "PATH": ""}
-    key = programs.cache_key(programs.source_directory())
+    key = finding.cache_key(finding.source_directory())
     executable(tmp_path / "mig-manager" / "controlplane" / key / "etcd")
-    assert key == programs.find(nothing_to_report, environ).directory.name
+    assert key == finding.find(nothing_to_report, environ).directory.name
 
 
 def test_cache_key_follows_the_sources(tmp_path: Path) -> None:
     """A change of any source file gives another key."""
     sources = checkout(tmp_path / "src")
-    keys = {programs.cache_key(sources)}
-    for name in programs.SOURCES:
+    keys = {finding.cache_key(sources)}
+    for name in finding.SOURCES:
         (sources / name).write_text(f"{name} changed")
-        keys.add(programs.cache_key(sources))
-    assert 1 + len(programs.SOURCES) == len(keys)
+        keys.add(finding.cache_key(sources))
+    assert 1 + len(finding.SOURCES) == len(keys)
 
 
 def test_relative_cache_directory_is_ignored() -> None:
@@ -96,15 +96,15 @@ def test_relative_cache_directory_is_ignored() -> None:
 
 def test_version_in_the_module_is_the_version_reported() -> None:
     """The version set by linker flags is the one that go.mod requires."""
-    module = (programs.source_directory() / "go.mod").read_text()
+    module = (finding.source_directory() / "go.mod").read_text()
     assert f"k8s.io/kubernetes v{programs.KUBERNETES_VERSION}\n" in module
 
 
 def test_a_wheel_says_that_it_has_no_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Installed without the checkout, the error says why and what to set."""
-    monkeypatch.setattr(programs, "__file__", str(tmp_path / "a" / "b" / "c" / "programs.py"))
+    monkeypatch.setattr(finding, "__file__", str(tmp_path / "a" / "b" / "c" / "finding.py"))
     with pytest.raises(ControlPlaneError, match=r"only a checkout .* has the Go sources.*KUBEBUILDER_ASSETS"):
-        programs.find(nothing_to_report, {})
+        finding.find(nothing_to_report, {})
 
 
 class TestBuild:

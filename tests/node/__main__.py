@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from mig_manager.sim.controlplane.programs import find
+from mig_manager.sim.controlplane.finding import find
 from mig_manager.sim.controlplane.progress import shown
 from tests.node.enter import run_inside, why_not
 

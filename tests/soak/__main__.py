@@ -14,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from mig_manager.sim.controlplane.programs import find
+from mig_manager.sim.controlplane.finding import find
 from mig_manager.sim.controlplane.progress import shown
 from tests.e2e.plane import deployed
 from tests.soak.report import Report

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from mig_manager.sim.controlplane.errors import ControlPlaneError
-from mig_manager.sim.controlplane.programs import find
+from mig_manager.sim.controlplane.finding import find
 from mig_manager.sim.controlplane.progress import shown
 
 

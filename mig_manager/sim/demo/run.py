@@ -11,7 +11,8 @@ from pathlib import Path
 from mig_manager.kube.errors import ClusterError
 from mig_manager.sim.controlplane import progress
 from mig_manager.sim.controlplane.errors import ControlPlaneError
-from mig_manager.sim.controlplane.programs import ASSETS_VARIABLE, find
+from mig_manager.sim.controlplane.finding import find
+from mig_manager.sim.controlplane.programs import ASSETS_VARIABLE
 from mig_manager.sim.demo import scene
 from mig_manager.sim.demo.errors import DemoError
 from mig_manager.sim.demo.screen import Screen

@@ -41,9 +41,17 @@ def _unplanned(card: Card, now: Difference, plan: CardPlan | None) -> UnplannedE
     if _changes_mode(now) and not _changes_mode(then):
         return UnplannedError(f"changing the MIG mode of {card.label}")
     extra = _going(card, now) - (_going(plan.card, then) if plan is not None else frozenset())
-    for part in sorted(extra, key=lambda p: p.placement):
-        return UnplannedError(f"{Action.DESTROY_INSTANCE} {name_of(card, part.profile_id, part.placement)}")
+    # Of an instance that goes as a whole that is said, and not the compute instances in it.
+    for part in sorted(extra, key=lambda p: (p.placement, p.compute is not None)):
+        return UnplannedError(_act_on(card, part))
     return None
+
+
+def _act_on(card: Card, part: Part) -> str:
+    name = name_of(card, part.profile_id, part.placement)
+    if part.compute is None:
+        return f"{Action.DESTROY_INSTANCE} {name}"
+    return f"{Action.DESTROY_COMPUTE} {part.compute.size}c at {part.compute.start} of {name}"
 
 
 def _changes_mode(change: Difference) -> bool:

@@ -540,6 +540,7 @@ def test_a_compute_instance_made_after_the_plan_is_not_destroyed(world: Make) ->
     before = w.births(0)
     result = w.apply(plan)
     assert (Outcome.REFUSED, "Unplanned", before) == (result.outcome, result.reason, w.births(0))
+    assert "destroying compute instance 1c at 0 of 3g.40gb at 0 on GPU 0: it is not part of the plan" in result.message
 
 
 def test_no_reset_to_be_had(world: Make) -> None:

@@ -399,3 +399,10 @@ class Story:
         must(self.scenario.in_pool or shape in (self.born, DONE), f"the first card was left half done: {shape}")
         sent = set(self.w.deleted) - {"default/goes", "default/late", "default/a"}
         must(not sent, f"{sent} were sent away and were in nobody's way")
+
+
+def directory(base: Path, number: int) -> Path:
+    """A host of its own for every run."""
+    found = base / str(number)
+    found.mkdir()
+    return found

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from mig_manager.kube.kinds import Kind
+from mig_manager.sim.model.codes import NvmlCode
 from tests.agent.layouts import every
 from tests.agent.worlds import A100, World
 
@@ -55,6 +56,24 @@ def blocked(make: Make) -> World:
     w = granted(make)
     guard(w)
     advance(w, "drain")
+    return w
+
+
+def failed(make: Make) -> World:
+    """A node on which neither the new layout nor the former one could be made."""
+    w = granted(make)
+    w.machine.inject(CREATE, code=NvmlCode.INSUFFICIENT_RESOURCES)
+    w.settle(2)
+    assert ("Released", "Failed") == (w.grant_status["state"], w.grant_status["result"])
+    return w
+
+
+def taken_out(make: Make, step: str) -> World:
+    """A node that waits at that step, for a pod whose budget is used up or for its GPU clients."""
+    w = granted(make)
+    if step == "drain":
+        guard(w)
+    advance(w, step)
     return w
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from mig_manager.agent.cleanup import ATTEMPTS, AgentThereError, Cleanup, clean_up, cleanup_of
@@ -11,10 +9,9 @@ from mig_manager.agent.names import CORDONED, PAUSE_TAINT, STARTUP_TAINT
 from mig_manager.kube.errors import ConflictError, NotFoundError
 from mig_manager.kube.kinds import MIG_NODE, NODE, POD
 from mig_manager.kube.memory import Call, MemoryCluster
-from tests.agent.test_marks import taken_out
+from tests.agent.stories import Make, taken_out
 from tests.agent.worlds import AGENT, NODE_NAME, PLUGIN_GATE, World
 
-Make = Callable[..., World]
 SELECTOR = "component=agent"
 
 

@@ -11,8 +11,7 @@ from mig_manager.kube.kinds import MIG_NODE
 from mig_manager.sim.model.codes import NvmlCode
 from tests.agent.clock import START
 from tests.agent.moments import ready_message
-from tests.agent.stories import CREATE, Make, advance, granted, guard
-from tests.agent.test_failures import failed
+from tests.agent.stories import CREATE, Make, advance, failed, granted, guard
 from tests.agent.worlds import World
 
 YEAR_S = 365 * 86400.0

@@ -13,17 +13,7 @@ from mig_manager.sim.model.codes import NvmlCode
 from tests.agent.clock import START
 from tests.agent.layouts import every
 from tests.agent.moments import killed_at, ready_message
-from tests.agent.stories import CREATE, TARGET, Make, granted
-from tests.agent.worlds import World
-
-
-def failed(make: Make) -> World:
-    """A node on which neither the new layout nor the former one could be made."""
-    w = granted(make)
-    w.machine.inject(CREATE, code=NvmlCode.INSUFFICIENT_RESOURCES)
-    w.settle(2)
-    assert ("Released", "Failed") == (w.grant_status["state"], w.grant_status["result"])
-    return w
+from tests.agent.stories import CREATE, TARGET, Make, failed, granted
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,7 @@ import pytest
 from mig_manager.kube.errors import NotFoundError
 from tests.agent.errors import FAILURES
 from tests.agent.process import Fault
-from tests.agent.scenarios import TOLD, Scenario, Story
-from tests.agent.test_kills import directory
+from tests.agent.scenarios import TOLD, Scenario, Story, directory
 from tests.chaos.counting import ALL, Matrix, fixed_part
 
 STRIDE = 37

@@ -10,8 +10,7 @@ from typing import Literal
 import pytest
 
 from tests.agent.clock import START
-from tests.agent.scenarios import TOLD, Scenario, Story, Twist
-from tests.agent.test_kills import directory
+from tests.agent.scenarios import TOLD, Scenario, Story, Twist, directory
 from tests.agent.worlds import World
 from tests.chaos.counting import Matrix, fixed_part
 from tests.gpu.test_faults import CASES

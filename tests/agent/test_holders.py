@@ -18,10 +18,9 @@ from mig_manager.gpu.holders import Users
 from mig_manager.gpu.proc import User
 from mig_manager.kube.kinds import MIG_NODE, NODE, POD
 from tests.agent.layouts import every
-from tests.agent.moments import ready_message, said
-from tests.agent.process import KilledError, Process
+from tests.agent.moments import killed_at, ready_message, said
+from tests.agent.process import Process
 from tests.agent.stories import CUT, Make, advance, granted
-from tests.agent.test_last_look import run_until
 from tests.agent.worlds import A100, CLIENTS, H100, World
 
 DONE = ["1g.10gb@0 1g.10gb@1 1g.10gb@2 3g.40gb@4"]
@@ -336,12 +335,7 @@ def test_plugin_is_started_anew_where_a_change_ends_without_a_hold(world: Make) 
     w.want(every("1g*7"))
     w.run_pass()
     w.grant()
-
-    def die(_: World) -> None:
-        raise KilledError
-
-    with pytest.raises(KilledError):
-        run_until(w, "nvmlGpuInstanceDestroy done", die)
+    killed_at(w, "nvmlGpuInstanceDestroy done")
     w.admin.delete(MIG_NODE, "n1")
     w.process = Process()
     w.tick()  # the plugin has come back meanwhile, and saw what was there in the middle

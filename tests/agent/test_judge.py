@@ -12,9 +12,8 @@ from mig_manager.agent.names import CORDONED, PAUSED
 from mig_manager.kube.errors import BlockedError
 from mig_manager.kube.kinds import NODE, POD
 from mig_manager.kube.memory import MemoryCluster, budgets
+from tests.agent.stories import Make
 from tests.agent.worlds import A30, A100, AGENT, NODE_NAME, PLUGIN_GATE, World
-
-Make = Callable[..., World]
 
 
 def rogue(w: World) -> MemoryCluster:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.agent.scenarios import SCENARIOS, Scenario, Story
+from tests.agent.scenarios import SCENARIOS, Scenario, Story, directory
 from tests.chaos.counting import Matrix, fixed_part
 
 STRIDE = 61
@@ -29,10 +29,3 @@ def test_killed_anywhere(scenario: Scenario, tmp_path: Path, matrix: Matrix) -> 
     for die_at in fixed_part(points, STRIDE, scenario.name):
         with matrix.attempt(f"{scenario.name}, killed at point {die_at}", kills=1):
             Story(scenario, directory(tmp_path, die_at)).run(die_at)
-
-
-def directory(base: Path, number: int) -> Path:
-    """A host of its own for every run."""
-    found = base / str(number)
-    found.mkdir()
-    return found

@@ -8,10 +8,10 @@ import pytest
 
 from mig_manager.kube.kinds import MIG_NODE, NODE
 from tests.agent.layouts import every
-from tests.agent.process import KilledError, Process
+from tests.agent.moments import at, killed_at
+from tests.agent.process import Process
+from tests.agent.stories import Make
 from tests.agent.worlds import A100, PLUGIN_GATE, World
-
-Make = Callable[..., World]
 
 
 def plugin_is_back(w: World) -> None:
@@ -105,12 +105,7 @@ def test_recovery_waits_for_the_kubelet(world: Make) -> None:
     w.want(every("1g*7"))
     w.run_pass()
     w.grant()
-
-    def die(_: World) -> None:
-        raise KilledError
-
-    with pytest.raises(KilledError):
-        run_until(w, "nvmlGpuInstanceDestroy done", die)
+    killed_at(w, "nvmlGpuInstanceDestroy done")
     half_done = w.shape()
     w.kubelet_down = True
     ending = w.run_pass(Process())
@@ -127,14 +122,9 @@ def test_pod_that_is_bound_before_a_recovery_cordons(world: Make) -> None:
     w.want(every("1g*7"))
     w.run_pass()
     w.grant()
-
-    def die(_: World) -> None:
-        raise KilledError
-
-    with pytest.raises(KilledError):
-        run_until(w, "nvmlGpuInstanceDestroy done", die)
+    killed_at(w, "nvmlGpuInstanceDestroy done")
     assert "3g.40gb@4" in w.shape()[0]
     w.uncordon()
     w.admitting = False
-    run_until(w, "patch Node", lambda w: w.pod("late", "nvidia.com/mig-3g.40gb"))
+    at(w, "patch Node", lambda w: w.pod("late", "nvidia.com/mig-3g.40gb"))
     assert "3g.40gb@4" in w.shape()[0]

@@ -2,33 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from mig_manager.agent.names import CORDONED, PAUSED, PAUSED_WORD
 from mig_manager.kube.kinds import NODE
-from tests.agent.layouts import every
-from tests.agent.stories import guard
+from tests.agent.stories import TARGET, Make, taken_out
 from tests.agent.worlds import A100, PLUGIN_GATE, World
-
-Make = Callable[..., World]
-TARGET = every("1g*3", "3g")
-
-
-def taken_out(make: Make, step: str) -> World:
-    """A node that waits at that step, for a pod whose budget is used up or for its GPU clients."""
-    w = make(A100, cut=(("1g", 0), ("2g", 2), ("3g", 4)))
-    w.want(TARGET)
-    w.run_pass()
-    w.grant()
-    if step == "drain":
-        guard(w)
-    for _ in range(9):
-        if w.run_pass().step == step:
-            return w
-        w.tick()
-    pytest.fail(f"no pass ended at {step}")
 
 
 def annotate(w: World, name: str, value: str | None) -> None:

@@ -13,8 +13,7 @@ import pytest
 from mig_manager.agent.pacing import Pacing
 from tests.agent.errors import FAILURES
 from tests.agent.process import Outage
-from tests.agent.scenarios import TOLD, Scenario, Story
-from tests.agent.test_kills import directory
+from tests.agent.scenarios import TOLD, Scenario, Story, directory
 from tests.chaos.counting import ALL, Matrix, fixed_part, must
 
 STRIDE = 23

@@ -34,11 +34,10 @@ from mig_manager.kube.memory import Call, MemoryCluster
 from mig_manager.planner.strategy import Strategy
 from mig_manager.sim.nvml import installed
 from tests.agent.layouts import every
+from tests.agent.stories import Make
 from tests.agent.test_parts import GATED, client_pod, node
 from tests.agent.test_worker import Monotonic, Passes, Rings, event, news
-from tests.agent.worlds import A100, AGENT, NODE_NAME, World
-
-Make = Callable[..., World]
+from tests.agent.worlds import A100, AGENT, NODE_NAME
 
 
 def options(directory: Path, **changed: Any) -> Options:  # noqa: ANN401 - fields of Options

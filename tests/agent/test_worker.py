@@ -22,9 +22,8 @@ from mig_manager.agent.worker import STUCK_S, Worker
 from mig_manager.gpu.lock import HostLock, LockedError
 from mig_manager.kube.backoff import EndlessBackoffs
 from mig_manager.sim.model.codes import NvmlCode
-from tests.agent.worlds import A100, World
-
-Make = Callable[..., World]
+from tests.agent.stories import Make
+from tests.agent.worlds import A100
 
 
 class Passes:

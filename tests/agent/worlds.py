@@ -116,8 +116,10 @@ class World:
 
     @property
     def node(self) -> dict[str, Any]:
-        """The Node."""
-        return self.admin.get(NODE, NODE_NAME)
+        """The Node, which is not to be changed: a copy at every look would take most of the time."""
+        found = self.store.find((NODE, None, NODE_NAME))
+        assert found is not None, "there is no Node"
+        return found
 
     @property
     def labels(self) -> Mapping[str, str]:
@@ -132,8 +134,10 @@ class World:
 
     @property
     def mignode(self) -> dict[str, Any]:
-        """The MIGNode."""
-        return self.admin.get(MIG_NODE, NODE_NAME)
+        """The MIGNode, which is not to be changed either."""
+        found = self.store.find((MIG_NODE, None, NODE_NAME))
+        assert found is not None, "there is no MIGNode"
+        return found
 
     @property
     def status(self) -> dict[str, Any]:

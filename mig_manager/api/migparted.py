@@ -22,6 +22,7 @@ INVALID = "InvalidMigParted"
 _TOP = ("version", "mig-configs")
 _FIELDS = ("device-filter", "devices", "mig-enabled", "mig-devices")
 _MAX_COUNT = 7
+_MAX_INDEX = 63  # as in a MIGConfig
 _FULL_ID_DIGITS = 8
 
 
@@ -86,8 +87,8 @@ def _devices(devices: object, path: str) -> tuple[int, ...]:
     if not devices:
         raise _error(path, "an empty list is for no GPU at all", "write all, or a list like [0, 1]")
     for device in devices:
-        if not isinstance(device, int) or isinstance(device, bool) or device < 0:
-            raise _error(path, f"{device!r} is not the index of a GPU", "indices count from 0")
+        if not isinstance(device, int) or isinstance(device, bool) or not 0 <= device <= _MAX_INDEX:
+            raise _error(path, f"{device!r} is not the index of a GPU", f"indices count from 0, up to {_MAX_INDEX}")
     return tuple(dict.fromkeys(devices))
 
 

@@ -23,6 +23,10 @@ _PLAIN = frozenset(
 )
 """What JSON has too; sets and bytes have no place in an object of Kubernetes."""
 
+_NUMBERS = frozenset({"tag:yaml.org,2002:int", "tag:yaml.org,2002:float"})
+_LONGEST_NUMBER = 100
+"""How many characters of a number are read: the time that takes grows with their square."""
+
 _DEEPEST = 100
 _MOST_ALIASED = 100_000
 """How many values the aliases of a document may add: a few lines of them can stand for billions."""
@@ -70,6 +74,8 @@ def read_documents(text: str) -> Iterator[Document]:
         raise LayoutError("InvalidYAML", f"{where}{error.problem or error.context or 'not YAML'}") from None
     except yaml.YAMLError as error:
         raise LayoutError("InvalidYAML", " ".join(str(error).split())) from None
+    except RecursionError:  # libyaml has a limit of its own, PyYAML has not
+        raise LayoutError("InvalidYAML", f"more than {_DEEPEST} levels deep") from None
     finally:
         loader.dispose()
 
@@ -77,7 +83,7 @@ def read_documents(text: str) -> Iterator[Document]:
 def _construct(loader: Any, root: yaml.Node) -> Any:  # noqa: ANN401 - whatever the document holds
     try:
         return loader.construct_document(root)
-    except (ValueError, LookupError) as error:  # an explicit tag that does not fit, or thousands of digits
+    except (ValueError, LookupError) as error:  # an explicit tag that does not fit
         raise LayoutError("InvalidYAML", f"a value cannot be read: {error}") from None
 
 
@@ -94,12 +100,7 @@ def _check(node: yaml.Node, sizes: dict[int, int], around: set[int]) -> int:
         raise LayoutError("InvalidYAML", f"line {_number(node)}: more than {_DEEPEST} levels deep")
     if id(node) in sizes:
         return sizes[id(node)]
-    if node.tag == _DATE:
-        node.tag = _TEXT  # the readers of Kubernetes know no dates
-    if node.tag not in _PLAIN:
-        raise LayoutError(
-            "InvalidYAML", f"line {_number(node)}: the tag {node.tag} has no meaning here", "leave it out"
-        )
+    _check_tag(node)
     inside = around | {id(node)}
     size = 1
     if isinstance(node, yaml.SequenceNode):
@@ -112,6 +113,18 @@ def _check(node: yaml.Node, sizes: dict[int, int], around: set[int]) -> int:
             size += _check(item, sizes, inside)
     sizes[id(node)] = size
     return size
+
+
+def _check_tag(node: yaml.Node) -> None:
+    if node.tag == _DATE:
+        node.tag = _TEXT  # the readers of Kubernetes know no dates
+    if node.tag not in _PLAIN:
+        raise LayoutError(
+            "InvalidYAML", f"line {_number(node)}: the tag {node.tag} has no meaning here", "leave it out"
+        )
+    if node.tag in _NUMBERS and len(node.value) > _LONGEST_NUMBER:
+        problem = f"line {_number(node)}: a number of {len(node.value)} characters"
+        raise LayoutError("InvalidYAML", problem, "write it in quotes if it is a name")
 
 
 def _check_key(key: yaml.Node, seen: dict[str, int]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 
 import click
@@ -11,11 +12,13 @@ from mig_manager.cli.group import CONTEXT
 from mig_manager.cli.output import look
 from mig_manager.cli.sim import file_argument
 
+_NUMBER = re.compile("[0-9]{1,9}")
+
 
 def _numbers(_: click.Context, __: click.Parameter, value: str) -> tuple[int, ...]:
     words = value.split(",") if value else []
     for word in words:
-        if not (word.isascii() and word.isdigit()):
+        if not _NUMBER.fullmatch(word):
             raise click.BadParameter(f"{word!r} is no NUMA node; write one number for each GPU, as in 0,0,1,1")
     return tuple(int(word) for word in words)
 

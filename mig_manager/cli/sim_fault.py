@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Literal
 
@@ -14,6 +15,7 @@ from mig_manager.cli.sim import file_argument, open_simulated
 if TYPE_CHECKING:
     from mig_manager.sim.model.state import Fault
 
+_NUMBER = re.compile("[0-9]{1,9}")
 _EVERY: Literal["every"] = "every"
 
 
@@ -84,7 +86,7 @@ def _code(code: str | None) -> int:
     name = code.upper().removeprefix("NVML_ERROR_")
     if name in NvmlCode.__members__:
         return NvmlCode[name]
-    if code.isascii() and code.isdigit():
+    if _NUMBER.fullmatch(code):
         return int(code)
     raise CommandError(f"--code: nvml.h has no {code!r}; known ones: {', '.join(NvmlCode.__members__)}", BAD_INPUT)
 
@@ -92,6 +94,6 @@ def _code(code: str | None) -> int:
 def _calls(calls: tuple[str, ...]) -> Sequence[int] | Literal["every"]:
     if not calls or calls == (_EVERY,):
         return _EVERY
-    if not all(call.isascii() and call.isdigit() for call in calls):
+    if not all(_NUMBER.fullmatch(call) for call in calls):
         raise CommandError(f"--call: {' '.join(calls)!r} is neither numbers nor every", BAD_INPUT)
     return [int(call) for call in calls]

@@ -5,6 +5,7 @@ Such a card is empty and has MIG enabled, so that a plan shows what is created a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from mig_manager.geometry.cards import Product, find_product
@@ -13,6 +14,7 @@ from mig_manager.geometry.state import Card
 
 _MIB_PER_GB = 1024
 _MOST_CARDS = 64
+_COUNT = re.compile("[0-9]{1,9}")
 
 
 def offline_cards(gpus: Sequence[str]) -> tuple[Card, ...]:
@@ -36,7 +38,7 @@ def nominal_memory_mib(product: Product) -> int:
 
 def _products(text: str) -> list[Product]:
     model, star, number = text.partition("*")
-    if star and not (number.strip().isascii() and number.strip().isdigit() and int(number) >= 1):
+    if star and (_COUNT.fullmatch(number.strip()) is None or not int(number)):
         raise LayoutError("InvalidGPU", f"{text!r} does not say how many GPUs", "write it like A100-SXM4-80GB*8")
     product = find_product(model.strip())
     if product.mig_capable and product.table is None:

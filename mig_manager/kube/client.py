@@ -8,6 +8,7 @@ level-triggered and comes again, and a hidden retry would hold it up.
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,6 +24,7 @@ from mig_manager.kube.errors import ClusterError, ForbiddenError, GoneError, Una
 from mig_manager.kube.kinds import POD, Kind
 from mig_manager.kube.port import Listing, Object, PatchType
 
+_SECONDS = re.compile("[0-9]{1,9}")
 CONNECT_TIMEOUT_S = 5.0
 READ_TIMEOUT_S = 30.0
 PAGE_SIZE = 120
@@ -243,5 +245,7 @@ def _error(doing: str, code: int, content: bytes, retry_after: str | None) -> Cl
     except ValueError:
         # A proxy or the server's last words: text, shown as it came.
         status = {"message": f"HTTP {code}: {content[:200].decode(errors='replace').strip()}"}
-    seconds = float(retry_after) if retry_after is not None and retry_after.isdigit() else 0.0
+    # A date is allowed there, too; the API server sends seconds.
+    asked = _SECONDS.fullmatch(retry_after or "")
+    seconds = float(asked[0]) if asked else 0.0
     return from_status(doing, code, status if isinstance(status, dict) else {}, seconds)

@@ -6,6 +6,7 @@ import io
 from pathlib import Path
 
 import pytest
+import yaml
 
 from mig_manager.api.files import load_file, parse_file, problems
 from mig_manager.geometry.errors import LayoutError
@@ -205,7 +206,9 @@ def test_from_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
         ("a: !secret x\n", "x.yaml: line 1: the tag !secret has no meaning here; leave it out"),
         ("a: !!set {b, c}\n", "x.yaml: line 1: the tag tag:yaml.org,2002:set has no meaning here"),
         ("a: !!int b\n", "x.yaml: a value cannot be read: invalid literal"),
-        (f"a: {'9' * 5000}\n", "x.yaml: a value cannot be read: Exceeds the limit"),
+        (f"a: {'9' * 5000}\n", "x.yaml: line 1: a number of 5000 characters; write it in quotes if it is a name"),
+        (f"a: 1{':59' * 40}\n", "x.yaml: line 1: a number of 121 characters"),
+        (f"a: {'[' * 20000}{']' * 20000}\n", "x.yaml: line 1: "),
         (f"a: {'[' * 200}{']' * 200}\n", "x.yaml: line 1: more than 100 levels deep"),
         (ALIASES, "x.yaml: aliases stand for 1234550 more values; write out what is needed"),
     ],
@@ -215,6 +218,12 @@ def test_errors(text: str, line: str) -> None:
     assert str(error_of(text)).startswith(line)
     assert "\n" not in str(error_of(text))
     assert line in str(problems(text, "x.yaml")[0])
+
+
+def test_nesting_without_end_where_libyaml_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PyYAML itself has no limit, and runs out of stack."""
+    monkeypatch.delattr(yaml, "CSafeLoader", raising=False)
+    assert "x.yaml: more than 100 levels deep" == str(error_of(f"a: {'[' * 5000}{']' * 5000}\n"))
 
 
 def test_a_date_is_text() -> None:

@@ -202,9 +202,10 @@ AT = "mig-configs.c[0]"
             f"{AT}.devices: None is neither all nor a list of GPU indices; write all, or a list like [0, 1]",
         ),
         ({**OFF, "devices": []}, f"{AT}.devices: an empty list is for no GPU at all; write all, or a list like [0, 1]"),
-        ({**OFF, "devices": [-1]}, f"{AT}.devices: -1 is not the index of a GPU; indices count from 0"),
-        ({**OFF, "devices": ["0"]}, f"{AT}.devices: '0' is not the index of a GPU; indices count from 0"),
-        ({**OFF, "devices": [True]}, f"{AT}.devices: True is not the index of a GPU; indices count from 0"),
+        ({**OFF, "devices": [-1]}, f"{AT}.devices: -1 is not the index of a GPU; indices count from 0, up to 63"),
+        ({**OFF, "devices": [64]}, f"{AT}.devices: 64 is not the index of a GPU; indices count from 0, up to 63"),
+        ({**OFF, "devices": ["0"]}, f"{AT}.devices: '0' is not the index of a GPU; indices count from 0, up to 63"),
+        ({**OFF, "devices": [True]}, f"{AT}.devices: True is not the index of a GPU; indices count from 0, up to 63"),
         (
             {**OFF, "gpu": 1},
             f"{AT}.gpu: there is no such field; there are device-filter, devices, mig-enabled, mig-devices",

@@ -117,6 +117,17 @@ def test_offline_cards_are_announced() -> None:
     assert NOTE not in result.stdout
 
 
+@pytest.mark.parametrize("count", ["x", "0", "-1", "²", "9" * 5000])
+def test_counts_of_offline_cards_that_are_none(count: str) -> None:
+    """What is no count of cards is one line and bad input."""
+    result = run("plan", "--gpu", f"A30*{count}", "--profile", "all-1g")
+    assert (2, 1, True) == (
+        result.exit_code,
+        result.stderr.count("\n"),
+        result.stderr.startswith("error: --gpu: 'A30*"),
+    )
+
+
 def test_config_brings_its_profile_and_strategy(tmp_path: Path) -> None:
     """Without --profile a MIGConfig's own profile is planned; its strategy refuses what cannot be advertised."""
     path = tmp_path / "pool.yaml"

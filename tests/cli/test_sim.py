@@ -39,6 +39,8 @@ def test_create_on_numa_nodes(tmp_path: Path) -> None:
     assert [1, 0] == [card.numa_node for card in Machine.open(path).read().cards]
     result = run("sim", "create", path + "2", "--gpu", "A30*2", "--numa", "0,x")
     assert (2, True) == (result.exit_code, "'x' is no NUMA node; write one number for each GPU" in result.stderr)
+    result = run("sim", "create", path + "2", "--gpu", "A30", "--numa", "9" * 10)
+    assert (2, True) == (result.exit_code, "'9999999999' is no NUMA node" in result.stderr)
 
 
 def test_create_does_not_overwrite(box: str) -> None:
@@ -106,6 +108,13 @@ def test_faults_are_set_listed_and_taken_back(box: str) -> None:
     assert text in succeed("sim", "show", box)
     assert [[], [2, 3]] == [f["calls"] if f["calls"] != "every" else [] for f in document("sim", "show", box)["faults"]]
     assert "no faults are set\n" == succeed("sim", "fault", box, "--clear")
+
+
+@pytest.mark.parametrize("option", ["--code", "--call"])
+def test_numbers_of_thousands_of_digits(box: str, option: str) -> None:
+    """A number that no driver knows is bad input."""
+    result = run("sim", "fault", box, "--function", "nvmlDeviceGetName", option, "9" * 5000)
+    assert (2, 1, True) == (result.exit_code, result.stderr.count("\n"), result.stderr.startswith(f"error: {option}: "))
 
 
 def test_code_by_number(box: str) -> None:

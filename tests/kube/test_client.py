@@ -120,6 +120,15 @@ def test_retry_after_is_handed_on(server: Server, cluster: KubernetesCluster) ->
     assert 7.0 == caught.value.retry_after_s
 
 
+@pytest.mark.parametrize("seconds", ["²", "9" * 500, "Wed, 21 Oct 2026 07:28:00 GMT", "-1"])
+def test_retry_after_that_is_no_number(server: Server, cluster: KubernetesCluster, seconds: str) -> None:
+    """What a proxy writes there instead of seconds says nothing."""
+    server.answer(429, status("slow down"), Retry_After=seconds)
+    with pytest.raises(errors.TooManyRequestsError) as caught:
+        cluster.get(NODE, "n1")
+    assert 0.0 == caught.value.retry_after_s
+
+
 def test_blocked_eviction_names_the_budget(server: Server, cluster: KubernetesCluster) -> None:
     """The cause of the answer is the text of the error, because it says which budget and how many pods."""
     causes = [{"reason": "DisruptionBudget", "message": "The disruption budget web needs 2 healthy pods and has 2"}]

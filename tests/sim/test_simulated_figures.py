@@ -110,6 +110,8 @@ def test_models_are_multiplied_and_found_by_other_spellings() -> None:
         (["A30*"], "'A30\\*' has no number after \\*; write it like"),
         (["A30*0"], "has no number"),
         (["A30*x"], "has no number"),
+        (["A30*" + "9" * 5000], "has no number"),
+        (["A30*999999999"], "a machine with 999999999 cards cannot be simulated; give it 1 to 16"),
         (["A31"], "no card is called 'A31'; known"),
         (["RTX-PRO-5000-48GB"], "RTX-PRO-5000-48GB cannot be simulated: its placements are not published; known: .*T4"),
         ([], "a machine with 0 cards cannot be simulated"),

@@ -26,6 +26,7 @@ MAX_NUMA_NODES = 8
 
 _NAMESPACE = uuid5(NAMESPACE_URL, "https://migmanager.io/simulated")
 _BUS_ID = re.compile(r"(?:(?P<domain>[0-9a-f]{4,8}):)?(?P<bus>[0-9a-f]{2}):(?P<device>[0-9a-f]{2})(?:\.0)?")
+_COUNT = re.compile("[0-9]{1,9}")
 _EIGHTHS = 8
 _MEMORY_STEP_MIB = 128
 _NOMINAL_SM_PER_SLICE = 16
@@ -113,13 +114,16 @@ def bus_address(bus_id: str) -> tuple[int, int, int] | None:
 def parse_models(specifications: list[str]) -> list[str]:
     """Product names from ``MODEL[*N]``; MachineError when unreadable, unknown, or more cards than a node has."""
     models: list[str] = []
+    count = 0
     for specification in specifications:
         model, star, number = specification.partition("*")
-        if star and not (number.isascii() and number.isdigit() and int(number)):
+        if star and (_COUNT.fullmatch(number) is None or not int(number)):
             raise MachineError(f"{specification!r} has no number after *", "write it like A100-SXM4-80GB*2")
-        models += [hardware(model).model] * (int(number) if star else 1)
-    if not 0 < len(models) <= MAX_CARDS:
-        raise MachineError(f"a machine with {len(models)} cards cannot be simulated", f"give it 1 to {MAX_CARDS}")
+        wanted = int(number) if star else 1
+        models += [hardware(model).model] * min(wanted, MAX_CARDS)
+        count += wanted
+    if not 0 < count <= MAX_CARDS:
+        raise MachineError(f"a machine with {count} cards cannot be simulated", f"give it 1 to {MAX_CARDS}")
     return models
 
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from mig_manager.agent.pods import GPU_RESOURCES, SHARED
+from mig_manager.agent.pods import SHARED
 from mig_manager.geometry.names import SliceName
 from mig_manager.geometry.state import Card, SliceKey
 from mig_manager.kube.podresources.values import Devices, physical_id
@@ -98,7 +98,7 @@ def offered(allocatable: Iterable[Devices]) -> dict[str, frozenset[str]]:
     """The physical ids that the kubelet lists for GPU resources, by resource; empty ones are left out."""
     found: dict[str, frozenset[str]] = {}
     for entry in allocatable:
-        if entry.resource.startswith(GPU_RESOURCES) and entry.ids:
+        if entry.resource.startswith(_HANDED_OUT) and entry.ids:
             name = entry.resource.removesuffix(SHARED)
             found[name] = found.get(name, frozenset()) | {physical_id(i) for i in entry.ids}
     return found
@@ -108,7 +108,7 @@ def listed(allocatable: Iterable[Devices]) -> dict[str, int]:
     """How many device ids, replicas counted, the kubelet lists for each GPU resource as it is called there."""
     found: dict[str, int] = {}
     for entry in allocatable:
-        if entry.resource.startswith(GPU_RESOURCES) and entry.ids:
+        if entry.resource.startswith(_HANDED_OUT) and entry.ids:
             found[entry.resource] = found.get(entry.resource, 0) + len(entry.ids)
     return found
 
@@ -129,6 +129,6 @@ def allocatable_counts(node_allocatable: Mapping[str, str]) -> dict[str, int]:
     found: dict[str, int] = {}
     for name, amount in node_allocatable.items():
         count = _COUNT.fullmatch(str(amount))
-        if name.startswith(GPU_RESOURCES) and count is not None and int(count[1]):
+        if name.startswith(_HANDED_OUT) and count is not None and int(count[1]):
             found[name] = int(count[1]) * _TIMES[count[2]]
     return found

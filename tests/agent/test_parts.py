@@ -134,6 +134,8 @@ def test_network_cards_are_no_devices_of_ours() -> None:
     """NVIDIA's network operator calls resources nvidia.com/..., too, with PCI addresses as ids."""
     nic = kubelet("p", "0000:3b:02.0", resource="nvidia.com/hostdev")
     assert {} == who(pod("p", "nvidia.com/hostdev"), listed_pods=(nic,))
+    assert ({}, {}) == (offered(nic.devices), listed(nic.devices))
+    assert {} == allocatable_counts({"nvidia.com/hostdev": "4"})
 
 
 def test_whole_card_with_slices_by_now_is_all_of_them() -> None:
@@ -187,7 +189,8 @@ def test_what_the_kubelet_offers() -> None:
 
 def test_counts_of_the_node() -> None:
     """Kubernetes writes thousands with a letter; what is no whole number counts as nothing."""
-    amounts = {"nvidia.com/gpu": "1k", "nvidia.com/a": "²", "nvidia.com/b": "9" * 5000, "nvidia.com/c": "1500m"}
+    small = ("²", "9" * 5000, "1500m", "-1")
+    amounts = {"nvidia.com/gpu": "1k", **{f"{SMALL}{i}": amount for i, amount in enumerate(small)}}
     assert {"nvidia.com/gpu": 1000} == allocatable_counts(amounts)
 
 

@@ -8,7 +8,7 @@ T = TypeVar("T")
 
 
 def copied(value: T) -> T:
-    """A JSON value with maps and lists of its own. ``copy.deepcopy`` does the same in four times the time."""
+    """A JSON value with maps and lists of its own. ``copy.deepcopy`` takes more than twice as long."""
     if isinstance(value, dict):
         return cast("T", {key: copied(item) for key, item in value.items()})
     if isinstance(value, list):

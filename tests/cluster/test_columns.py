@@ -50,6 +50,16 @@ def table(access: Access, *arguments: str) -> list[str]:
     return done.stdout.splitlines()
 
 
+def tables(access: Access, cluster: KubernetesCluster, kind: Kind, names: list[str]) -> tuple[list[str], list[str]]:
+    """What kubectl prints of these objects, and what with ``-o wide``; the objects are deleted afterwards."""
+    try:
+        shown = table(access, kind.name.lower(), *names)
+        return shown, table(access, kind.name.lower(), *names, "-o", "wide")
+    finally:
+        for name in names:
+            cluster.delete(kind, name)
+
+
 def heading(lines: list[str]) -> str:
     return " ".join(lines[0].split())
 
@@ -66,12 +76,7 @@ def test_mignodes_fit(control_plane: Access, cluster: KubernetesCluster) -> None
             conditions=(condition(reason),),
         )
         create(cluster, MIG_NODE, name, spec, status.to_dict())
-    try:
-        lines = table(control_plane, "mignode", *CLOUD_NODES)
-        wide = table(control_plane, "mignode", *CLOUD_NODES, "-o", "wide")
-    finally:
-        for name in CLOUD_NODES:
-            cluster.delete(MIG_NODE, name)
+    lines, wide = tables(control_plane, cluster, MIG_NODE, CLOUD_NODES)
     assert "NAME PROFILE IMPACT STATUS AGE" == heading(lines)
     assert [] == [line for line in lines if len(line.rstrip()) > WIDTH]
     assert "NAME CONFIG PROFILE STEP GPUS SLICES IMPACT STATUS AGE MESSAGE" == heading(wide)
@@ -87,12 +92,7 @@ def test_migconfigs_fit(control_plane: Access, cluster: KubernetesCluster) -> No
     for name, reason in zip(names, OF_POOLS, strict=True):
         status = {"observedGeneration": 1, "nodes": nodes, "conditions": [condition(reason).to_dict()]}
         create(cluster, MIG_CONFIG, name, spec, status)
-    try:
-        lines = table(control_plane, "migconfig", *names)
-        wide = table(control_plane, "migconfig", *names, "-o", "wide")
-    finally:
-        for name in names:
-            cluster.delete(MIG_CONFIG, name)
+    lines, wide = tables(control_plane, cluster, MIG_CONFIG, names)
     assert "NAME NODES READY UPDATING BLOCKED FAILED STATUS AGE" == heading(lines)
     assert [] == [line for line in lines if len(line.rstrip()) > WIDTH]
     assert "NAME PROFILE NODES READY UPDATING BLOCKED FAILED STATUS AGE MESSAGE" == heading(wide)

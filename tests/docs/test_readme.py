@@ -79,3 +79,15 @@ def test_targets_exist() -> None:
     named = set(re.findall(r"`make ([a-z-]+)`", README + (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")))
 
     assert set() == {t for t in named - {"demo"} if not re.search(rf"^{t}:", makefile, re.MULTILINE)}
+
+
+def test_example_of_one_test() -> None:
+    """The command by which CONTRIBUTING runs one test finds one, with the option that repeats an order."""
+    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    (command,) = re.findall(r"^One test: `\.venv/bin/pytest (.*?)`", page, re.MULTILINE)
+    (seed,) = re.findall(r"`(--\S+=1234)` repeats it", page.replace("\n", " "))
+    pytest_here = [sys.executable, "-m", "pytest", "--collect-only", "--quiet"]
+    done = subprocess.run([*pytest_here, *command.split(), seed], capture_output=True, text=True, check=False, cwd=ROOT)
+
+    assert 0 == done.returncode, done.stdout + done.stderr
+    assert 1 == done.stdout.count("::")

@@ -11,13 +11,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from mig_manager.agent.context import Context
-from mig_manager.agent.outcome import shortened
 from mig_manager.agent.results import NOT_YET
 from mig_manager.api.mignode_status import GrantStatus, MIGNodeStatus
 from mig_manager.kube.errors import ClusterError
 from mig_manager.kube.events import EventType, post
 from mig_manager.kube.kinds import POD
 from mig_manager.planner.plan import Impact
+from mig_manager.wording import shortened
 
 _log = logging.getLogger(__name__)
 

@@ -12,6 +12,7 @@ from mig_manager.api.mignode import Grant
 from mig_manager.api.mignode_status import GrantStatus
 from mig_manager.api.rest import LONGEST_REST_S
 from mig_manager.planner.plan import Impact, Plan
+from mig_manager.wording import shortened
 
 FIRST_RETRY_S = 30.0
 LONGEST_RETRY_S = 1800.0
@@ -19,8 +20,6 @@ LONGEST_RETRY_S = 1800.0
 
 CLIENTS_S = 300.0
 """What is left to GPU clients to go, once the pods have gone. They are few, and used to it."""
-
-_MESSAGE_LIMIT = 1024
 
 
 def end_of(ctx: Context) -> Verdict | None:
@@ -63,11 +62,6 @@ def released(hold: GrantStatus, verdict: Verdict, now: datetime) -> GrantStatus:
 def applied(grant_id: int) -> GrantStatus:
     """The last word of work that is done."""
     return GrantStatus(id=grant_id, state="Released", result="Applied")
-
-
-def shortened(message: str) -> str:
-    """The message within what the schema allows."""
-    return message if len(message) <= _MESSAGE_LIMIT else f"{message[: _MESSAGE_LIMIT - 1]}…"
 
 
 def _revoked(ctx: Context) -> Verdict:

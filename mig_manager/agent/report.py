@@ -11,7 +11,6 @@ from mig_manager.agent.devices import devices_of
 from mig_manager.agent.exposure import exposed
 from mig_manager.agent.inventory import GPU_MISSING, INVENTORY_CHANGED
 from mig_manager.agent.modes import why_reboot
-from mig_manager.agent.outcome import shortened
 from mig_manager.agent.planning import counts, impact_of
 from mig_manager.agent.reconciler import Ending
 from mig_manager.agent.results import Done
@@ -23,6 +22,7 @@ from mig_manager.gpu.port import GpuLostError, GpuNeedsResetError
 from mig_manager.kube.kinds import MIG_NODE
 from mig_manager.planner.plan import Plan
 from mig_manager.planner.strategy import Strategy
+from mig_manager.wording import shortened
 
 NOT_EXPOSED = ("NotAdvertised", "ClientsDoNotTolerateTaint")
 """Reasons that mean: the slices are there, but nobody can have them."""

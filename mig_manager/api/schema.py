@@ -18,6 +18,7 @@ from mig_manager.api.rules import RULES
 from mig_manager.geometry.errors import LayoutError
 from mig_manager.geometry.names import SliceName
 from mig_manager.resources import read_yaml, shipped
+from mig_manager.wording import shortened
 
 if TYPE_CHECKING:
     from jsonschema.exceptions import ValidationError
@@ -256,4 +257,4 @@ def _meant(name: str, known: Iterable[str]) -> str:
 def _shown(value: object) -> str:
     """A value as it stands in a file, cut to a readable length."""
     text = repr(value) if isinstance(value, str) else json.dumps(value, default=str)
-    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[: _SHOWN_CHARACTERS - 3]}..."
+    return shortened(text, _SHOWN_CHARACTERS)

@@ -7,6 +7,8 @@ from contextlib import contextmanager
 
 import click
 
+from mig_manager.wording import shortened
+
 OK = 0
 FAILED = 1
 BAD_INPUT = 2
@@ -39,8 +41,7 @@ class CommandError(click.ClickException):
 def say_error(message: str) -> None:
     """Print an error as one line that no terminal misreads, whatever it quotes."""
     line = "".join(c if c.isprintable() else repr(c)[1:-1] for c in " ".join(message.split()))
-    shown = line if len(line) <= _LONGEST_MESSAGE else f"{line[:_LONGEST_MESSAGE]}..."
-    click.echo(f"error: {shown}", err=True)
+    click.echo(f"error: {shortened(line, _LONGEST_MESSAGE)}", err=True)
 
 
 @contextmanager

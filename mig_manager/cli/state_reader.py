@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mig_manager.geometry.errors import LayoutError
+from mig_manager.wording import shortened
 
 _SHOWN_CHARACTERS = 40
 _LARGEST = 2**63 - 1
@@ -86,7 +87,4 @@ class Node:
         return None if self.value is None else self.flag()
 
     def _not(self, kind: str) -> LayoutError:
-        shown = repr(self.value)
-        if len(shown) > _SHOWN_CHARACTERS:
-            shown = f"{shown[:_SHOWN_CHARACTERS]}..."
-        return self.error(f"{shown} is not {kind}")
+        return self.error(f"{shortened(repr(self.value), _SHOWN_CHARACTERS)} is not {kind}")

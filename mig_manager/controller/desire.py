@@ -7,9 +7,7 @@ from mig_manager.api.layout import layout_hash
 from mig_manager.api.migconfig import MIGConfig
 from mig_manager.api.mignode import Desired
 from mig_manager.geometry.errors import LayoutError
-
-ERROR_LIMIT = 1024
-"""``spec.desired.error`` takes no more characters."""
+from mig_manager.wording import shortened
 
 
 class Wishes:
@@ -37,7 +35,7 @@ def desired(config: MIGConfig, profile: str) -> Desired:
     try:
         layout = choose(profile, config.profiles)
     except LayoutError as problem:
-        error = f"{problem.reason}: {problem}"[:ERROR_LIMIT]
+        error = shortened(f"{problem.reason}: {problem}")
     return Desired(
         config=config.name,
         generation=config.generation,

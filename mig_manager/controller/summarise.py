@@ -16,15 +16,13 @@ from mig_manager.api.conditions import Condition, ConditionValue, carried_over
 from mig_manager.api.migconfig import MIGConfig
 from mig_manager.controller.records import ConfigRecord
 from mig_manager.controller.views import NOT_RESPONDING, PATIENCE_S, View
+from mig_manager.wording import shortened
 
 Group = Literal["ready", "updating", "pending", "blocked", "failed"]
 GROUPS: tuple[Group, ...] = ("ready", "updating", "pending", "blocked", "failed")
 
 NAMED = 3
 """So many nodes are named in a message; the others are counted."""
-
-MESSAGE_LIMIT = 1024
-"""``message`` of a condition takes no more characters."""
 
 TEXT_LIMIT = 200
 """So much of a node's own message is repeated in that of its pool."""
@@ -110,10 +108,7 @@ def status(record: ConfigRecord, standings: Sequence[Standing], now: datetime) -
     since, generation = now.replace(microsecond=0), record.generation
     conditions = carried_over(
         record.conditions,
-        [
-            Condition(kind, value, why, _shortened(text, MESSAGE_LIMIT), since, generation)
-            for kind, (value, why, text) in said.items()
-        ],
+        [Condition(kind, value, why, shortened(text), since, generation) for kind, (value, why, text) in said.items()],
     )
     if (
         record.observed_generation == record.generation
@@ -190,7 +185,7 @@ def _told(standings: Sequence[Standing]) -> str:
 
 
 def _why(reason: str, message: str) -> str:
-    return f" ({reason}: {_shortened(message, TEXT_LIMIT)})" if message else f" ({reason})"
+    return f" ({reason}: {shortened(message, TEXT_LIMIT)})" if message else f" ({reason})"
 
 
 def _in_place(number: int) -> str:
@@ -199,7 +194,3 @@ def _in_place(number: int) -> str:
 
 def _nodes(number: int) -> str:
     return "1 node" if number == 1 else f"{number} nodes"
-
-
-def _shortened(text: str, limit: int) -> str:
-    return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -10,6 +10,7 @@ from typing import Any
 
 from mig_manager.geometry.profiles import Placement
 from mig_manager.planner.target import CardTarget, TargetSlice
+from mig_manager.wording import shortened
 
 _SHOWN = 80
 
@@ -65,8 +66,7 @@ def entry(value: object, key: str, kind: type[Any]) -> Any:  # noqa: ANN401 - a 
 
 
 def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+    return shortened(repr(value), _SHOWN)
 
 
 def _place_to_json(placement: Placement) -> dict[str, int]:

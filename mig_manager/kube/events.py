@@ -15,11 +15,9 @@ from typing import Any
 from mig_manager.kube.errors import AlreadyExistsError
 from mig_manager.kube.kinds import EVENT
 from mig_manager.kube.port import Cluster
+from mig_manager.wording import shortened
 
 NAME_LIMIT = 253
-MESSAGE_LIMIT = 1024
-"""Kubernetes refuses longer messages: validation of core/v1 Events."""
-
 DIGEST_LENGTH = 16
 
 
@@ -51,7 +49,7 @@ def post(  # noqa: PLR0913 - what an Event consists of
     metadata = regarding["metadata"]
     namespace = metadata.get("namespace", "default")
     stamp = now.strftime("%Y-%m-%dT%H:%M:%SZ")
-    message = message if len(message) <= MESSAGE_LIMIT else message[: MESSAGE_LIMIT - 1] + "…"
+    message = shortened(message)
     words = "\0".join((metadata["uid"], cluster.manager, event_type, reason, message))
     digest = hashlib.sha256(words.encode()).hexdigest()[:DIGEST_LENGTH]
     name = f"{metadata['name'][: NAME_LIMIT - 1 - DIGEST_LENGTH]}.{digest}"

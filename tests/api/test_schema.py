@@ -164,7 +164,7 @@ def test_defaults_are_filled_in() -> None:
         ),
         ({"profile": "a b"}, "spec.profile: 'a b' cannot be read; write it like all-balanced"),
         ({"profile": ""}, "spec.profile: this must not be empty"),
-        ({"profile": "a" * 70}, f"spec.profile: '{'a' * 56}... is longer than 63 characters"),
+        ({"profile": "a" * 70}, f"spec.profile: '{'a' * 58}… is longer than 63 characters"),
         ({"profiles": {"a": {"gpus": []}}}, "spec.profiles.a.gpus: this list must not be empty"),
         (
             {"profiles": {"a": {"gpus": [{"mig": "Disabled"}] * 17}}},
@@ -209,7 +209,7 @@ def test_problems_come_in_the_order_of_the_file() -> None:
         ({"apiVersion": "migmanager.io/v1"}, "apiVersion: 'migmanager.io/v1' is not migmanager.io/v1alpha1"),
         ({"kind": "MIGNode"}, "kind: 'MIGNode' is not MIGConfig"),
         ({"metadata": {}}, "metadata.name: a name is missing"),
-        ({"metadata": {"name": "a" * 64}}, f"metadata.name: '{'a' * 56}... is longer than 63 characters"),
+        ({"metadata": {"name": "a" * 64}}, f"metadata.name: '{'a' * 58}… is longer than 63 characters"),
         ({"spec": 1}, "spec: 1 is not a mapping"),
         ({"Spec": {}}, "Spec: there is no such field; did you mean spec?"),
     ],

@@ -12,8 +12,9 @@ import pytest
 from mig_manager.api.conditions import conditions_from_list
 from mig_manager.controller.desire import Wishes
 from mig_manager.controller.records import ConfigRecord, NodeRecord
-from mig_manager.controller.summarise import GROUPS, MESSAGE_LIMIT, Standing, standing, status
+from mig_manager.controller.summarise import GROUPS, Standing, standing, status
 from mig_manager.controller.views import View
+from mig_manager.wording import MESSAGE_LIMIT
 from tests.controller.builders import (
     DONE,
     LATER,

@@ -38,7 +38,7 @@ CARD, GI = "machine.cards.0", "machine.cards.0.instances.0"
         ("machine.generation", -1, "machine.generation: -1 is not a whole number"),
         ("machine.generation", 1.5, "machine.generation: 1.5 is not a whole number"),
         ("machine.cards", {}, "machine.cards: {} is not a list"),
-        ("machine.cards.0", "x" * 50, f'machine.cards[0]: "{"x" * 39}... is not an object'),
+        ("machine.cards.0", "x" * 50, f'machine.cards[0]: "{"x" * 38}… is not an object'),
         ("machine.quirks", None, "machine.quirks: null is not an object"),
         ("machine.faults", [{"function": "f", "calls": []}], "machine.faults[0].calls: [] is not a call"),
         ("machine.faults", [{"function": "f", "calls": "never"}], '.calls: "never" is not one of every'),

@@ -12,7 +12,6 @@ from mig_manager.agent.draining import obstacle
 from mig_manager.agent.exposure import missing, why_not
 from mig_manager.agent.inventory import gone, take_stock
 from mig_manager.agent.nudging import nudge_plugin
-from mig_manager.agent.outcome import shortened
 from mig_manager.agent.planning import TOO_MUCH, beyond, in_the_way, must_leave
 from mig_manager.agent.preflight import others_elsewhere, others_here
 from mig_manager.agent.results import AT_ONCE_S, CONTINUE, NOT_YET, Done, Refuse, StepResult, Wait
@@ -23,6 +22,7 @@ from mig_manager.api.rest import beyond_belief, rest_s
 from mig_manager.kube.errors import ConflictError, NotFoundError
 from mig_manager.kube.kinds import LEASE, MIG_NODE
 from mig_manager.planner.plan import Impact, Plan
+from mig_manager.wording import shortened
 
 IDLE_RETRY_S = 30.0
 

@@ -13,6 +13,7 @@ from rich.live import Live
 from rich.text import Text
 
 from mig_manager.sim.demo.view import NodeView, View
+from mig_manager.wording import shortened
 
 WIDTH = 100
 COLUMNS = (6, 13, 35)
@@ -101,15 +102,14 @@ class _PlainBoard:
             said = self._said.get(node.name, "ready")
             self._said[node.name] = node.now
             if said != node.now:
-                line = f"{node.name}  {node.now}"
-                self._say(line if len(line) <= WIDTH - 9 else f"{line[: WIDTH - 10]}…")
+                self._say(shortened(f"{node.name}  {node.now}", WIDTH - 9))
 
 
 def _row(cells: tuple[str, str, str, str], width: int, style: str) -> Text:
     """One line of the table: columns that do not move while their content changes."""
     *first, last = cells
     text = "  ".join([*(cell.ljust(size) for cell, size in zip(first, COLUMNS, strict=True)), last])
-    return Text(text if len(text) < width else f"{text[: width - 2]}…", style=style)
+    return Text(shortened(text, width - 1), style=style)
 
 
 def _style(node: NodeView) -> str:

@@ -13,6 +13,8 @@ from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from mig_manager.wording import shortened
+
 LARGEST = 2**32 - 1
 """Numbers of NVML are unsigned 32-bit words."""
 
@@ -40,9 +42,7 @@ def load(kind: Any, value: object, path: str) -> Any:  # noqa: ANN401 - a value 
 
 def damaged(path: str, value: object, wanted: str) -> ValueError:
     """The error that a value is not what it should be."""
-    text = json.dumps(value, default=str)
-    shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
-    return ValueError(f"{path}: {shown} is not {wanted}")
+    return ValueError(f"{path}: {shortened(json.dumps(value, default=str), _SHOWN)} is not {wanted}")
 
 
 @cache

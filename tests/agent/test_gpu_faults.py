@@ -13,7 +13,7 @@ from tests.agent.clock import START
 from tests.agent.scenarios import TOLD, Scenario, Story, Twist, directory
 from tests.agent.worlds import World
 from tests.chaos.counting import Matrix, fixed_part
-from tests.gpu.test_faults import CASES
+from tests.gpu.documented import CASES
 
 STRIDE = 67
 LASTS = timedelta(minutes=2)

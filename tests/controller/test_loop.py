@@ -16,38 +16,12 @@ from mig_manager.kube.errors import ForbiddenError, TooManyRequestsError, Unavai
 from mig_manager.kube.kinds import EVENT, MIG_CONFIG, MIG_NODE, NODE, POD
 from mig_manager.kube.memory import Call
 from tests.controller.builders import A, B, wish
-from tests.controller.world import Agent, Controller, World
+from tests.controller.world import World, applied, joined
 
 
 @pytest.fixture
 def world() -> World:
     return World()
-
-
-def joined(world: World, *names: str) -> tuple[Controller, list[Agent]]:
-    """A pool whose nodes have their MIGNodes and plans, and a controller that has seen it."""
-    world.add_config()
-    agents = [world.add_node(name) for name in names]
-    controller = world.controller()
-    controller.run()
-    for agent in agents:
-        agent.plan()
-    controller.sync()
-    return controller, agents
-
-
-def applied(world: World, *names: str) -> tuple[Controller, list[Agent]]:
-    """A pool whose nodes have their layout under standing grants."""
-    controller, agents = joined(world, *names)
-    for _ in agents:
-        controller.run()
-        controller.run()
-        for agent in agents:
-            if agent.take_up():
-                agent.release()
-    controller.run()
-    controller.sync()
-    return controller, agents
 
 
 def test_a_node_joins(world: World) -> None:

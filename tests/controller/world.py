@@ -208,3 +208,29 @@ class Agent:
     def held(self) -> bool:
         found = self.mignode()
         return bool(found.get("status", {}).get("grant", {}).get("state") == "Held")
+
+
+def joined(world: World, *names: str) -> tuple[Controller, list[Agent]]:
+    """A pool whose nodes have their MIGNodes and plans, and a controller that has seen it."""
+    world.add_config()
+    agents = [world.add_node(name) for name in names]
+    controller = world.controller()
+    controller.run()
+    for agent in agents:
+        agent.plan()
+    controller.sync()
+    return controller, agents
+
+
+def applied(world: World, *names: str) -> tuple[Controller, list[Agent]]:
+    """A pool whose nodes have their layout under standing grants."""
+    controller, agents = joined(world, *names)
+    for _ in agents:
+        controller.run()
+        controller.run()
+        for agent in agents:
+            if agent.take_up():
+                agent.release()
+    controller.run()
+    controller.sync()
+    return controller, agents

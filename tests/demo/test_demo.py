@@ -6,15 +6,13 @@ import os
 import re
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from mig_manager.sim.controlplane.access import wait_until
+from tests.demo.running import COMMAND, LIMIT_S, environment
 
-LIMIT_S = 300.0
-COMMAND = (sys.executable, "-m", "mig_manager", "demo")
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
@@ -28,10 +26,6 @@ CLAIMS = [
     r"✓ h100-1 lost 32 slices in a reboot; 32 were back after \d+ s, nobody had to ask",
     r"✓ everything was stopped, nothing is left behind",
 ]
-
-
-def environment(scratch: Path) -> dict[str, str]:
-    return {**os.environ, "TMPDIR": str(scratch)}
 
 
 def transcript() -> str:

@@ -16,7 +16,7 @@ import pytest
 from mig_manager.sim.controlplane.access import wait_until
 from mig_manager.sim.demo.stage import CLIENTS_FILE
 from mig_manager.sim.model.machine import Machine
-from tests.demo.test_demo import COMMAND, LIMIT_S, environment
+from tests.demo.running import COMMAND, LIMIT_S, environment
 
 NODES = ("a100-1", "a100-2", "edge-1", "h100-1")
 CLIENTS = "- {name: mine, labels: {app: mine}}\n"

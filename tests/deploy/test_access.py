@@ -21,12 +21,12 @@ from mig_manager.sim.controlplane.kubectl import find_kubectl
 from mig_manager.sim.controlplane.programs import Programs
 from mig_manager.sim.controlplane.runner import ControlPlane
 from tests.conftest import CRDS
+from tests.deploy.events import OTHER, event_about, event_about_pod
 from tests.deploy.manifests import DEPLOY, VARIANTS, find, rules_of
 
 NAMESPACES = ("gpu-operator", "nvidia-device-plugin", "work")
 NODES = ("n1", "n2")
 PRODUCT = "mig-manager"
-OTHER = "work"
 
 Question = tuple[str, str, str, str, str]
 """Verb, API group, resource (with subresource), namespace, name."""
@@ -218,16 +218,6 @@ def agent_on(access: Access, node: str) -> KubernetesCluster:
     return KubernetesCluster.from_kubeconfig(MANAGER, token)
 
 
-def event_about(node: str) -> dict[str, Any]:
-    return {
-        "metadata": {"name": f"test.{node}", "namespace": "default"},
-        "involvedObject": {"apiVersion": "v1", "kind": "Node", "name": node},
-        "type": "Normal",
-        "reason": "Test",
-        "message": "a test",
-    }
-
-
 def test_agent_writes_its_own_node(deployed: Access) -> None:
     """The token of the pod on n1 may label n1, report its MIGNode's status, post Events and delete a client there."""
     agent = agent_on(deployed, "n1")
@@ -235,17 +225,6 @@ def test_agent_writes_its_own_node(deployed: Access) -> None:
     agent.patch(MIG_NODE, "n1", {"status": {"observedGeneration": 1}}, subresource="status")
     agent.create(EVENT, event_about("n1"), "default")
     agent.delete(POD, "client-n1", "gpu-operator", grace_s=0)
-
-
-def event_about_pod(host: str, reason: str = "RepartitionEviction") -> dict[str, Any]:
-    return {
-        "metadata": {"name": f"p.{host}.{reason.lower()}", "namespace": OTHER},
-        "involvedObject": {"apiVersion": "v1", "kind": "Pod", "name": "p", "namespace": OTHER},
-        "source": {"component": MANAGER, "host": host},
-        "type": "Normal",
-        "reason": reason,
-        "message": "a test",
-    }
 
 
 def test_agent_tells_pods_that_they_are_evicted(deployed: Access) -> None:

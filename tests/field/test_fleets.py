@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 
 from mig_manager.kube.kinds import MIG_CONFIG, MIG_NODE, NODE
-from tests.controller.test_loop import applied, joined
-from tests.controller.world import World
+from tests.controller.world import World, applied, joined
 
 
 def test_kured_478_a_node_that_is_deleted_takes_its_slot_along() -> None:

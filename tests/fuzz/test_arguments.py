@@ -17,9 +17,8 @@ from mig_manager.cli.main import program
 from mig_manager.sim.model.state import encode
 from tests.cli.commands import run
 from tests.fuzz.damage import text_of
+from tests.fuzz.machines import STATE, a_machine
 from tests.fuzz.profile import fuzz, one_line
-from tests.fuzz.test_files import STATE
-from tests.fuzz.test_nvml import a_machine
 
 SERVING = {"agent", "controller", "demo", "sim library"}
 """Commands that go on until they are ended, or start programs."""

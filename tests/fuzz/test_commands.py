@@ -21,8 +21,8 @@ from mig_manager.sim.model.state import encode
 from mig_manager.sim.nvml import installed
 from tests.cli.commands import run
 from tests.fuzz.lies import SETS, Lie, LyingLibrary
+from tests.fuzz.machines import WISHES, a_machine
 from tests.fuzz.profile import fuzz, one_line
-from tests.fuzz.test_nvml import WISHES, a_machine
 from tests.fuzz.watching import Watch, WatchedGpus, lives
 
 FILE = "a file with the wish"

@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mig_manager.cli.state_document import machine_document, parse_machine
+from mig_manager.cli.state_document import parse_machine
 from mig_manager.geometry.errors import LayoutError
 from mig_manager.geometry.layout import GpuEntry, Layout, SliceRequest
 from mig_manager.geometry.names import SliceName
@@ -20,14 +20,10 @@ from mig_manager.planner.target import target_of
 from mig_manager.sim.model.state import encode
 from tests.cli.commands import run
 from tests.fuzz.damage import Json, damaged, text_of
+from tests.fuzz.machines import CARDS, STATE, a_machine
 from tests.fuzz.profile import fuzz, one_line
-from tests.fuzz.test_nvml import a_machine
-from tests.gpu.worlds import World
 
-MACHINE = a_machine()
-SIMULATED = json.loads(encode(MACHINE.read()))
-CARDS = World(MACHINE, Path("/nowhere")).cards()
-STATE = machine_document(CARDS, {})
+SIMULATED = json.loads(encode(a_machine().read()))
 WANTED = Layout((GpuEntry((SliceRequest(SliceName.parse("1g"), 2),)),))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,9 +23,8 @@ from mig_manager.gpu.result import Outcome
 from mig_manager.planner.plan import CardPlan, Impact, Plan
 from mig_manager.planner.target import difference, target_of
 from mig_manager.sim.model.codes import NvmlCode
-from tests.gpu.worlds import A100, H100, SXM, World, on, wants
+from tests.gpu.worlds import A100, H100, SXM, Make, World, on, wants
 
-Make = Callable[..., World]
 CREATE = "nvmlDeviceCreateGpuInstanceWithPlacement"
 
 

@@ -18,9 +18,8 @@ from mig_manager.gpu.holders import process_holders
 from mig_manager.gpu.port import GpuError, GpuSession, NotUnderstoodError
 from mig_manager.sim.model.codes import NvmlCode
 from mig_manager.sim.nvml import structures
-from tests.gpu.worlds import A100, World
+from tests.gpu.worlds import A100, Make, World
 
-Make = Callable[..., World]
 ACT = "reading"
 Lie = Callable[..., None]
 

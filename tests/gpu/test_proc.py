@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,9 +16,7 @@ from mig_manager.gpu.holders import Users, users_of
 from mig_manager.gpu.port import GpuError
 from mig_manager.gpu.proc import Opened, ProcTree, Scan, User, pod_uid_in
 from mig_manager.sim.model.capabilities import capability_minor, mig_minors
-from tests.gpu.worlds import A100, H100, World
-
-Make = Callable[..., World]
+from tests.gpu.worlds import A100, H100, Make, World
 
 UID = "0d2f7a8e-1b2c-4d5e-8f90-a1b2c3d4e5f6"
 UNDERSCORED = UID.replace("-", "_")

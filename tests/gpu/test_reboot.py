@@ -15,8 +15,7 @@ from mig_manager.gpu.reset import RebootingError
 from mig_manager.gpu.result import Outcome
 from mig_manager.planner.node import plan_node
 from mig_manager.planner.plan import Impact, Plan
-from tests.gpu.test_apply import Make
-from tests.gpu.worlds import A100, H100, KilledError, World, on, wants
+from tests.gpu.worlds import A100, H100, KilledError, Make, World, on, wants
 
 ON_BOTH = [["7g.80gb@0[7c@0]"], ["3g.40gb@4[3c@0]"]]
 

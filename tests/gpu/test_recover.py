@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from mig_manager.gpu.journal import Intent
@@ -11,9 +9,7 @@ from mig_manager.gpu.port import DriverNotReadyError
 from mig_manager.gpu.result import Outcome
 from mig_manager.planner.target import CardTarget, target_of
 from mig_manager.sim.model.codes import NvmlCode
-from tests.gpu.worlds import A100, H100, World, on, wants
-
-Make = Callable[..., World]
+from tests.gpu.worlds import A100, H100, Make, World, on, wants
 
 
 def begun(make: Make, *models: str) -> World:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 
 import pytest
 
 from mig_manager.gpu.port import GpuError, InUseError, NotSupportedError
 from mig_manager.gpu.reset import NvidiaSmiReset
-from tests.gpu.worlds import SXM, World
-
-Make = Callable[..., World]
+from tests.gpu.worlds import SXM, Make
 
 
 def smi(script: str) -> NvidiaSmiReset:

@@ -26,10 +26,9 @@ from mig_manager.gpu.port import (
 )
 from mig_manager.sim.model.codes import NvmlCode
 from mig_manager.sim.model.state import Quirks
-from tests.gpu.worlds import A100, H100, SXM, World
+from tests.gpu.worlds import A100, H100, SXM, Make
 from tests.gpu.worlds import Process as Spy
 
-Make = Callable[..., World]
 RTX = "RTX-PRO-6000-Server"
 
 

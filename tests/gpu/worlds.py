@@ -110,6 +110,10 @@ class World:
         return {(i.id, i.profile_id, i.start): i.generation for i in self.machine.card(gpu).instances}
 
 
+Make = Callable[..., World]
+"""The fixture ``world``: a machine with the cards named."""
+
+
 def shape(card: Card) -> list[str]:
     """A card's slices as ``1g.10gb@0[1c@0]``, or ``off``."""
     if not card.mig_current:

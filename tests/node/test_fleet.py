@@ -12,7 +12,7 @@ from mig_manager.kube.client import KubernetesCluster
 from mig_manager.kube.errors import ClusterError
 from mig_manager.kube.kinds import EVENT, MIG_NODE, NODE, POD
 from mig_manager.sim.node.clients import OPERATOR_NAMESPACE
-from tests.deploy.test_access import event_about
+from tests.deploy.events import event_about
 from tests.e2e.hosts import offered, ours
 from tests.e2e.layouts import NARROW, WIDE
 from tests.e2e.observer import judge_budget

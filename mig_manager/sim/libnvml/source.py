@@ -10,8 +10,8 @@ from pathlib import Path
 
 from mig_manager.sim.libnvml.functions import ERROR_STRING, Functions, Kind
 from mig_manager.sim.model.codes import NvmlCode, error_text
+from mig_manager.sim.nvml.library import INIT
 
-_INIT = "nvmlInitWithFlags"
 _OLDEST_MINOR = 11  # the oldest Python 3 that the product runs on
 _PLAIN = frozenset((string.ascii_letters + string.digits + " /._-%:,").encode())
 _TYPES: dict[Kind, str] = {"pointer": "const void *", "unsigned": "unsigned "}
@@ -57,7 +57,7 @@ def _functions(table: Functions) -> Iterator[str]:
         yield f"EXPORTED int {name}({parameters or 'void'})"
         yield "{"
         yield f"    const uint64_t arguments[] = {{{values or '0'}}};"
-        yield f'    return {"begin" if name == _INIT else "call"}("{name}", "{letters}", arguments);'
+        yield f'    return {"begin" if name == INIT else "call"}("{name}", "{letters}", arguments);'
         yield "}"
     for name, target in table.same.items():
         yield f'extern EXPORTED __typeof__({target}) {name} __attribute__((alias("{target}")));'

@@ -51,12 +51,12 @@ def let_go(node: Mapping[str, Any], manager: str) -> dict[str, str | None]:
 
 
 def _written(node: Mapping[str, Any], manager: str) -> set[str]:
-    """The annotations that bear our word and that it was we who wrote it."""
+    """The annotations that bear our word and that it was we, and nobody else beside us, who wrote it."""
     present = _annotations(node)
     return {
         name
         for name in KEPT_OFF
-        if present.get(name) == _WORD and manager in owners(node, "metadata", "annotations", name)
+        if present.get(name) == _WORD and owners(node, "metadata", "annotations", name) == {manager}
     }
 
 

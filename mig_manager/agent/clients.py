@@ -100,6 +100,8 @@ def _noted(text: str) -> Pause:
         return Pause()
     if any(former is not None and not isinstance(former, str) for former in gates.values()):
         return Pause()
+    if not all(isinstance(name, str) for name in restart):
+        return Pause()
     return Pause(gates, bool(taint), restart)
 
 

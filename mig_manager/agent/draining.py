@@ -40,7 +40,7 @@ def obstacle(ctx: Context, plan: Plan, terms: Drain) -> Obstacle | None:
         return Obstacle("InUse", f"in use by {said(strangers)}")
     bodies = [pods[h.name].body for h in way if h.name not in ctx.holding.unplaced]
     refused = judge(ctx.ports.cluster, bodies, policy_for(ctx, terms)).refused
-    return Obstacle(refused[0][1].reason, told(refused)) if refused else None
+    return Obstacle(refused[0].verdict.reason, told(refused)) if refused else None
 
 
 def in_words(ctx: Context, holders: Iterable[Holder]) -> str:

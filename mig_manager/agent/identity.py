@@ -1,7 +1,8 @@
 """Whose cordon it is. Rule A8 of the grant protocol: ours are annotation *and* ownership of ``spec.unschedulable``.
 
 A person's ``kubectl uncordon`` removes the field and leaves our annotation; his next cordon makes kubectl the owner
-(seen on Kubernetes 1.36). So the annotation alone proves nothing, and one without ownership is stale.
+(seen on Kubernetes 1.36). So the annotation alone proves nothing, and one without ownership is stale. Somebody who
+applies the same value server-side owns the field beside us, and without a trace in its value: then it is his as well.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from mig_manager.kube.ownership import owners
 
 @dataclass(frozen=True, slots=True)
 class Cordon:
-    """What one read of a Node says: ``noted`` is our annotation, ``owned`` our name on the field."""
+    """What one read of a Node says: ``noted`` is our annotation, ``owned`` our name alone on the field."""
 
     unschedulable: bool
     noted: bool
@@ -55,7 +56,7 @@ def cordon_of(node: Mapping[str, Any], manager: str) -> Cordon:
     return Cordon(
         unschedulable=bool(node.get("spec", {}).get("unschedulable")),
         noted=CORDONED in (node["metadata"].get("annotations") or {}),
-        owned=manager in owners(node, "spec", "unschedulable"),
+        owned=owners(node, "spec", "unschedulable") == {manager},
     )
 
 
@@ -67,6 +68,8 @@ def cordon_note(grant_id: int, now: datetime) -> str:
 def cordoned_since(node: Mapping[str, Any]) -> datetime | None:
     """Since when our annotation says that the Node is cordoned; ``None`` without one, or when it was damaged."""
     try:
-        return datetime.fromisoformat(json.loads(node["metadata"]["annotations"][CORDONED])["since"])
+        since = datetime.fromisoformat(json.loads(node["metadata"]["annotations"][CORDONED])["since"])
     except (KeyError, TypeError, ValueError):
         return None
+    # One without a zone is no moment, and cannot be compared with any.
+    return since if since.tzinfo is not None else None

@@ -14,26 +14,37 @@ from mig_manager.agent.pods import Pod
 from mig_manager.kube.errors import ForbiddenError
 
 NUDGE_AFTER_S = 60.0
+_STALE = "stale"
 
 REGISTERED_AFTER_S = 10.0
 """A plugin that is ready has told the kubelet by then what it has found."""
 
 
-def nudge_plugin(ctx: Context) -> None:
+def nudge_plugin(ctx: Context) -> str:
     """Start the device plugin anew when it goes on offering what is no longer there, or not what is.
 
     For slices that somebody changed by hand, which stay unknown to it. Once for a set of devices and only after a
-    while: a plugin that cannot advertise them is not helped by more of it.
+    while: a plugin that cannot advertise them is not helped by more of it. Where the agent may not delete it, it is
+    said who has to; empty otherwise.
     """
     devices = frozenset(d.id for d in ctx.devices)
     if ctx.kubelet_error or devices == ctx.memory.nudged:
-        return
-    if ctx.memory.waited_s(f"stale {sorted(devices)}", ctx.now) < NUDGE_AFTER_S:
-        return
+        return ""
+    if ctx.memory.waited_s(f"{_STALE} {sorted(devices)}", ctx.now) < NUDGE_AFTER_S:
+        return ""
     for pod in plugin_pods(ctx.settings.clients, ctx.pods):
         if pod.ready:
-            acts.delete_pod(ctx, pod)
+            try:
+                acts.delete_pod(ctx, pod)
+            except ForbiddenError as error:
+                return f"{pod.full_name} does not see the cards as they are and must be deleted by hand: {error}"
             ctx.memory.nudged = devices
+    return ""
+
+
+def no_longer_stale(ctx: Context) -> None:
+    """The kubelet lists what is there: when it does not the next time, that is waited for anew."""
+    ctx.memory.forget(_STALE)
 
 
 def nudge_older_than_cut(ctx: Context) -> str:
@@ -47,7 +58,6 @@ def nudge_older_than_cut(ctx: Context) -> str:
     pods = [pod for pod in plugin_pods(ctx.settings.clients, ctx.pods) if _is_older(ctx, pod)]
     if not pods:
         return ""
-    ctx.memory.cut_at = None
     names = ", ".join(pod.full_name for pod in pods)
     said = f"{names} runs since before the cards were changed"
     try:
@@ -57,6 +67,8 @@ def nudge_older_than_cut(ctx: Context) -> str:
         said = f"{said} and must be deleted by hand: {error}"
     else:
         said = f"{said} and is started anew"
+    # Only now: a request that failed otherwise is made again by the next pass.
+    ctx.memory.cut_at = None
     ctx.draft.remarks.append(("StaleDevicePlugin", said))
     return said
 

@@ -126,9 +126,9 @@ class Worker:
             left = until - self._heartbeat
             if left <= 0 or self._mailbox.wait(min(left, interval), self._agent.read):
                 return
-            if self._monotonic() < until and (look(ports) != seen or (not moving and self._way_is_free())):
+            if self._monotonic() < until and (look(ports) != seen or (not moving and self._blockers_have_gone())):
                 return
 
-    def _way_is_free(self) -> bool:
+    def _blockers_have_gone(self) -> bool:
         """Whether those have gone because of whom an attempt was given up; the next pass may let another begin."""
         return have_gone(self._agent.ports, self._agent.memory.blockers)

@@ -22,7 +22,7 @@ from mig_manager.planner.plan import Impact, Plan
 from tests.agent.layouts import every
 from tests.agent.moments import ready_message
 from tests.agent.process import Fault, KilledError, Process
-from tests.agent.stories import CUT, GOING, GUARDED, TARGET, Make, advance, guard
+from tests.agent.stories import CUT, GOING, GUARDED, TARGET, Make, advance, blocked, guard
 from tests.agent.worlds import A100, World, owned_by
 from tests.drain import pods
 
@@ -328,6 +328,22 @@ def test_clients_that_do_not_go_after_a_long_drain(world: Make, on_timeout: str)
     w.assert_clean()
 
 
+def test_clients_have_their_own_time_in_a_repair_under_the_same_grant(world: Make) -> None:
+    """That they did not go in time once, under that id, takes nothing off the time that they have in the next hold."""
+    w = guarded(world, timeoutSeconds=30, onTimeout="Wait")
+    w.settle(4, seconds=5)
+    w.admin.delete(POD_DISRUPTION_BUDGET, "pdb", "default")
+    w._daemon_set = lambda: None  # type: ignore[method-assign]
+    w.settle(80, seconds=5)
+    assert "DrainTimeout" == w.grant_status["reason"]
+    w.cordon()
+    w.tick(600)
+    w.run_pass()
+    assert (1, "Repairing") == (w.grant_status["id"], w.grant_status["state"])
+    ended = w.settle(100, seconds=5)
+    assert ended.index("stand_down: DrainTimeout") * 5 >= CLIENTS_S
+
+
 def test_attempts_in_vain_come_further_and_further_apart(world: Make) -> None:
     """A pod that a budget lets go each time, beside one that it keeps, is evicted once per attempt at most.
 
@@ -490,6 +506,16 @@ def test_attempt_that_was_given_up_for_another_reason_rests(world: Make) -> None
     advance(w, "pause_clients")
     w.uncordon()
     assert "stand_down: Uncordoned" == w.settle(1)[-1]
+    assert {"take_up: Uncordoned"} == set(w.settle(3))
+    assert w.grant_status["notBefore"]
+
+
+def test_attempt_that_a_person_ended_rests_whoever_goes(world: Make) -> None:
+    """Whoever uncordoned the node wants it open: the end of a pod that was in the way does not close it at once."""
+    w = blocked(world)
+    w.uncordon()
+    assert "stand_down: Uncordoned" == w.settle(1)[-1]
+    w.end("goes")
     assert {"take_up: Uncordoned"} == set(w.settle(3))
     assert w.grant_status["notBefore"]
 

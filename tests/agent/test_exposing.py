@@ -9,10 +9,12 @@ import pytest
 from mig_manager.agent.names import PAUSED_WORD, STARTUP_TAINT
 from mig_manager.agent.nudging import NUDGE_AFTER_S
 from mig_manager.agent.pods import Pod
+from mig_manager.kube.errors import UnavailableError
 from mig_manager.kube.kinds import EVENT, NODE, POD
+from mig_manager.sim.node.plugin_devices import Enumeration
 from tests.agent.layouts import every
 from tests.agent.moments import ready_message, said
-from tests.agent.process import NoDeletions
+from tests.agent.process import NoDeletions, Process
 from tests.agent.stories import CREATE, TARGET, Make, advance, applied, granted
 from tests.agent.worlds import PLUGIN_GATE, UNGATED, World
 
@@ -178,6 +180,51 @@ def test_plugin_that_is_only_starting_is_left_to_start(world: Make) -> None:
     assert len(before) + 1 == len(plugins(w))
 
 
+def test_plugin_that_may_not_be_restarted_keeps_the_node_degraded(world: Make) -> None:
+    """Where the agent has not that right, people read what to do, for as long as nobody can have the slices."""
+    w = applied(world)
+    w.tick()
+    moved(w)
+    w.process = NoDeletions()
+    ended = w.settle(6, seconds=NUDGE_AFTER_S)
+    assert {"take_up: NotAdvertised"} == set(ended)
+    assert ("True", "NotAdvertised") == w.condition("Degraded")
+    assert "does not see the cards as they are and must be deleted by hand" in ready_message(w)
+    w.process = Process()
+    w.settle(2)
+    assert "take_up: Done" == w.settle(1)[-1]
+    assert ("False", "AsExpected") == w.condition("Degraded")
+
+
+def test_plugin_is_given_time_whenever_it_has_been_right_meanwhile(world: Make) -> None:
+    """After the kubelet's restart it registers again within seconds; that it was late once, days ago, is no reason."""
+    w = applied(world)
+    w.tick()
+    before, offered = plugins(w), w.offered
+    w._daemon_set = lambda: None  # type: ignore[method-assign]
+    for _ in range(2):
+        w.offered = {}
+        assert ["take_up: NotAdvertised"] == w.settle(1)
+        w.offered = offered
+        w.tick(10 * NUDGE_AFTER_S)
+        assert ["take_up: Done"] == w.settle(1)
+    assert before == plugins(w)
+    assert [] == w.deleted
+
+
+def test_repair_waits_for_its_own_plugin(world: Make) -> None:
+    """A plugin that came too late once has its whole time again when the slices are repaired under the same grant."""
+    w = applied(world)
+    w.tick()
+    w._enumerate = Enumeration  # type: ignore[method-assign]
+    for _ in range(2):
+        w.machine.remove_instance(0, start=1)
+        advance(w, "await_advertised")
+        ended = w.settle(40, seconds=10)
+        assert "release: NotAdvertised" in ended
+        assert ended.index("release: NotAdvertised") > 20
+
+
 # -- a plugin that comes back in the moment of the cut --
 
 
@@ -246,6 +293,29 @@ def test_old_plugin_that_may_not_be_deleted_is_waited_for(world: Make) -> None:
     assert "release: NotAdvertised" in w.settle(20, seconds=20)
     assert 2 == stale_plugins(w)  # once on each, and not again in every pass
     w.assert_clean()
+
+
+class FirstDeletionFails(Process):
+    """The API server does not answer the first deletion of a pod."""
+
+    def request(self, doing: str, *, answered: bool) -> None:
+        """Say nothing, once."""
+        super().request(doing, answered=answered)
+        if doing == "delete Pod" and 1 == self.names.count(doing):
+            raise UnavailableError(doing, "timed out")
+
+
+def test_old_plugin_is_restarted_although_the_request_failed_once(world: Make) -> None:
+    """A server that does not answer for a moment is asked again; otherwise the plugin would be forgotten."""
+    w = plugin_is_gone(world)
+    before, start = plugins(w), w.clock.now()
+    w.process = FirstDeletionFails()
+    comes_back(w, "journal begun", runs_s=2.0)
+    ended = w.settle()
+    assert "await_advertised: Unavailable" in ended
+    assert "release: Done" == ended[-1]
+    assert len(before) + 2 == len(plugins(w))
+    assert (w.clock.now() - start).total_seconds() < 30
 
 
 @pytest.mark.parametrize("started", [False, True])

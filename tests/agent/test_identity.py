@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from mig_manager.agent.availability import unavailable_anyway
-from mig_manager.agent.identity import Cordon, cordon_note, cordoned_since
+from mig_manager.agent.identity import Cordon, cordon_note, cordon_of, cordoned_since
 from mig_manager.agent.names import CORDONED
 
 READY = {"metadata": {}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}}
@@ -46,7 +46,28 @@ def test_since_when_the_node_is_cordoned() -> None:
     assert since == cordoned_since({"metadata": {"annotations": {CORDONED: cordon_note(7, since)}}})
 
 
-@pytest.mark.parametrize("annotations", [{}, {CORDONED: "by hand"}, {CORDONED: "{}"}, {CORDONED: '{"since": 5}'}])
+@pytest.mark.parametrize(("managers", "owned"), [([], False), (["us"], True), (["him"], False), (["us", "him"], False)])
+def test_field_that_somebody_owns_beside_us_is_not_ours(managers: list[str], *, owned: bool) -> None:
+    """Applied server-side with our value, a cordon has two owners: it is his as well, and not ours to lift."""
+    fields: dict[str, object] = {"f:spec": {"f:unschedulable": {}}}
+    entries = [{"manager": manager, "fieldsV1": fields} for manager in managers]
+    node = {
+        "metadata": {"annotations": {CORDONED: "{}"}, "managedFields": entries},
+        "spec": {"unschedulable": True},
+    }
+    assert owned is cordon_of(node, "us").ours
+
+
+@pytest.mark.parametrize(
+    "annotations",
+    [
+        {},
+        {CORDONED: "by hand"},
+        {CORDONED: "{}"},
+        {CORDONED: '{"since": 5}'},
+        {CORDONED: '{"since": "2026-01-02T03:04:05"}'},
+    ],
+)
 def test_damaged_annotation_says_no_time(annotations: dict[str, str]) -> None:
     """A person may have written there; the hold says since when the node is closed then."""
     assert cordoned_since({"metadata": {"annotations": annotations}}) is None

@@ -28,7 +28,16 @@ def test_cordon_without_its_annotation_is_still_ours(world: Make) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", [None, "", "garbage", "7", "{}", '{"labels": {"a": 1}, "taint": false, "restart": []}']
+    "text",
+    [
+        None,
+        "",
+        "garbage",
+        "7",
+        "{}",
+        '{"labels": {"a": 1}, "taint": false, "restart": []}',
+        '{"labels": {}, "taint": false, "restart": [{}]}',
+    ],
 )
 def test_pause_without_a_readable_annotation_is_ended(world: Make, text: str | None) -> None:
     """Clients that bear our word come back, whatever somebody made of the annotation that records the pause."""

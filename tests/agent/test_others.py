@@ -428,6 +428,20 @@ def test_word_to_autoscalers_that_a_person_has_given_since_stays(world: Make) ->
     assert (None, "true") == kept(w)
 
 
+def test_word_that_somebody_says_beside_us_stays() -> None:
+    """Applied server-side with our value, an annotation has two owners: it is his as well, and not ours to remove."""
+
+    def owned(manager: str, *names: str) -> dict[str, object]:
+        return {"manager": manager, "fieldsV1": {"f:metadata": {"f:annotations": {f"f:{name}": {} for name in names}}}}
+
+    record = json.dumps({SCALE_DOWN: None, DISRUPT: None})
+    metadata = {
+        "annotations": {SCALE_DOWN: "true", DISRUPT: "true", KEPT: record},
+        "managedFields": [owned(AGENT, SCALE_DOWN, DISRUPT), owned("argocd", DISRUPT)],
+    }
+    assert {SCALE_DOWN: None, KEPT: None} == let_go({"metadata": metadata}, AGENT)
+
+
 @pytest.mark.parametrize(
     ("record", "former"),
     [

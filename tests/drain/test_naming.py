@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mig_manager.kube.drain.classify import Policy, Refuse, classify
-from mig_manager.kube.drain.naming import named, told
+from mig_manager.kube.drain.naming import Kept, named, told
 from tests.drain.pods import owned_by, pod
 
 WEB = [pod(name=f"web-{number}", ownerReferences=owned_by("ReplicaSet")) for number in range(3)]
@@ -30,7 +30,7 @@ def test_names(who: list[object], words: str) -> None:
 def test_what_keeps_many_is_told_once() -> None:
     """Each text once with all for whom it holds; different ones apart."""
     data = pod(name="data", spec={"volumes": [{"emptyDir": {}}]}, ownerReferences=owned_by("ReplicaSet"))
-    verdicts = [(one, verdict) for one in [*BARE, data] if isinstance(verdict := classify(one, Policy()), Refuse)]
+    verdicts = [Kept(one, verdict) for one in [*BARE, data] if isinstance(verdict := classify(one, Policy()), Refuse)]
     many, single = told(verdicts).split(" ns/data ")
     assert many.startswith("each of ns/b0, ns/b1, ns/b2 and 2 more has no controller that would create it again; set")
     assert single.startswith("would lose the data of emptyDir volumes")
@@ -38,7 +38,7 @@ def test_what_keeps_many_is_told_once() -> None:
 
 def test_only_some_texts_are_told() -> None:
     """A message stays short whatever is in the way; pods that are in no text are counted."""
-    kept = [(one, Refuse("R", f"ns/b{number} is kept by {min(number, 3)}")) for number, one in enumerate(BARE)]
+    kept = [Kept(one, Refuse("R", f"ns/b{number} is kept by {min(number, 3)}")) for number, one in enumerate(BARE)]
     assert "ns/b0 is kept by 0; ns/b1 is kept by 1; ns/b2 is kept by 2; and 2 more" == told(kept)
 
 

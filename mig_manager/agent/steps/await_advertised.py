@@ -26,7 +26,8 @@ def await_advertised(ctx: Context) -> StepResult:
     if nudged:
         why = f"{why}: {nudged}"
     hold = ctx.hold
-    waited = ctx.memory.waited_s(f"advertised {hold.id if hold else 0}", ctx.now)
+    # A repair has the id of the grant that it is made under, and a time of its own.
+    waited = ctx.memory.waited_s(f"advertised {hold.since if hold else ''}", ctx.now)
     if waited < ctx.settings.advertise_timeout_s:
         word = why_not(ctx)
         return Wait("AwaitingAdvertised" if word == "NotAdvertised" else word, SOON_S, why)

@@ -40,8 +40,11 @@ def stand_down_with(ctx: Context, verdict: Verdict) -> StepResult:
 
 
 def _blockers(ctx: Context, verdict: Verdict) -> frozenset[str]:
-    """The pods that are in the way of work that is given up and due again: when they have gone it need not rest."""
-    if verdict.result != "Aborted" or not verdict.retry or ctx.work is None:
+    """The pods that are in the way of work that is given up and due again: when they have gone it need not rest.
+
+    Whoever uncordoned the node wants it open, and not only until those pods have gone.
+    """
+    if verdict.result != "Aborted" or not verdict.retry or ctx.uncordoned or ctx.work is None:
         return frozenset()
     pods = {pod.full_name for pod in ctx.pods}
     return frozenset(h.name for h in must_leave(ctx.work, ctx.holding.holders, ctx.pods) if h.name in pods)

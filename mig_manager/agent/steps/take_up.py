@@ -11,7 +11,7 @@ from mig_manager.agent.context import Context, Obstacle
 from mig_manager.agent.draining import obstacle
 from mig_manager.agent.exposure import missing, why_not
 from mig_manager.agent.inventory import gone, take_stock
-from mig_manager.agent.nudging import nudge_plugin
+from mig_manager.agent.nudging import no_longer_stale, nudge_plugin
 from mig_manager.agent.planning import TOO_MUCH, beyond, in_the_way, must_leave
 from mig_manager.agent.preflight import others_elsewhere, others_here
 from mig_manager.agent.results import AT_ONCE_S, CONTINUE, NOT_YET, Done, Refuse, StepResult, Wait
@@ -79,8 +79,9 @@ def _idle(ctx: Context) -> StepResult:
         return _in_the_way(ctx.draft.obstacle) or _not_yet(ctx, desired)
     why = missing(ctx)
     if why:
-        nudge_plugin(ctx)
-        return Wait(why_not(ctx), IDLE_RETRY_S, why)
+        to_do = nudge_plugin(ctx)
+        return Wait(why_not(ctx), IDLE_RETRY_S, f"{why}; {to_do}" if to_do else why)
+    no_longer_stale(ctx)
     lost = gone(ctx)
     return Done() if lost is None else Refuse(lost.reason, str(lost))
 

@@ -6,12 +6,19 @@ A node may have dozens of pods of one Job. Whoever reads why it waits wants to k
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from mig_manager.geometry.state import NAMED
 from mig_manager.kube.drain.classify import Refuse, Wait, controller_of
 
 Pod = Mapping[str, Any]
+
+
+class Kept(NamedTuple):
+    """A pod that does not leave when asked to, and why."""
+
+    pod: Pod
+    verdict: Refuse | Wait
 
 
 def name_of(pod: Pod) -> str:
@@ -32,7 +39,7 @@ def named(who: Iterable[Pod | str]) -> str:
     return ", ".join(told[:NAMED]) + (f" and {rest} more" if rest else "")
 
 
-def told(verdicts: Sequence[tuple[Pod, Refuse | Wait]]) -> str:
+def told(verdicts: Sequence[Kept]) -> str:
     """What keeps these pods: ``each of 3 pods of Job ns/train ...; ns/bare ...; and 2 more``.
 
     A verdict's message begins with the pod's name; what follows is the same for all who are kept by the same thing.

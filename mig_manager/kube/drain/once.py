@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from mig_manager.kube.drain.classify import Evict, Policy, Refuse, Wait, asks_daemon_set, classify, controller_of
-from mig_manager.kube.drain.naming import Pod, name_of, told
+from mig_manager.kube.drain.naming import Kept, Pod, name_of, told
 from mig_manager.kube.errors import BlockedError, ConflictError, NamespaceTerminatingError, NotFoundError
 from mig_manager.kube.kinds import DAEMON_SET
 from mig_manager.kube.port import Cluster
@@ -21,8 +21,8 @@ class Judgement:
 
     going: tuple[Pod, ...] = ()
     leaving: tuple[Pod, ...] = ()
-    waiting: tuple[tuple[Pod, Wait], ...] = ()
-    refused: tuple[tuple[Pod, Refuse], ...] = ()
+    waiting: tuple[Kept, ...] = ()
+    refused: tuple[Kept, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +48,8 @@ def judge(cluster: Cluster, pods: Sequence[Pod], policy: Policy) -> Judgement:
     return Judgement(
         going=tuple(pod for pod, v in verdicts if isinstance(v, Evict) and not v.leaving),
         leaving=tuple(pod for pod, v in verdicts if isinstance(v, Evict) and v.leaving),
-        waiting=tuple((pod, v) for pod, v in verdicts if isinstance(v, Wait)),
-        refused=tuple((pod, v) for pod, v in verdicts if isinstance(v, Refuse)),
+        waiting=tuple(Kept(pod, v) for pod, v in verdicts if isinstance(v, Wait)),
+        refused=tuple(Kept(pod, v) for pod, v in verdicts if isinstance(v, Refuse)),
     )
 
 
@@ -73,7 +73,7 @@ def drain_once(
 
     for speaking in (found.refused, found.waiting):
         if speaking:
-            return progress(speaking[0][1].reason, told(speaking))
+            return progress(speaking[0].verdict.reason, told(speaking))
     if found.going:
         announce(found.going)
     try:

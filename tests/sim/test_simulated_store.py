@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -138,6 +140,20 @@ def test_a_failed_change_leaves_the_state(path: Path) -> None:
         fail()
     assert before == path.read_text()
     assert 1 == len(machine.read().cards)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="lists the open files of a process as Linux does")
+def test_a_child_that_is_forked_in_the_middle_locks_nobody_out(path: Path) -> None:
+    """It has the lock's descriptor for as long as it lives: the lock ends with the change all the same."""
+    machine = Machine.create(path, ["A30"])
+    lock = path.with_name(f"{path.name}.lock")
+    with machine.change():
+        held = [int(entry.name) for entry in Path("/proc/self/fd").iterdir() if entry.resolve() == lock.resolve()]
+        inherited = [os.dup(descriptor) for descriptor in held]
+    assert 1 == len(inherited)
+    with lock.open() as another:
+        fcntl.flock(another, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    os.close(inherited[0])
 
 
 def test_a_change_inside_a_change_is_refused(path: Path) -> None:

@@ -126,6 +126,8 @@ class Store:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             yield
         finally:
+            # Said, and not left to closing: a child that another thread forks meanwhile has the descriptor, too.
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
             os.close(descriptor)
 
 

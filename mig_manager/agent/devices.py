@@ -41,6 +41,11 @@ class Device:
     name: SliceName | None = None
 
 
+def is_gpu_resource(name: str) -> bool:
+    """Whether what a device plugin hands out under that name is a GPU, or a part of one."""
+    return name.startswith(_HANDED_OUT)
+
+
 def devices_of(cards: Iterable[Card], strategy: Strategy) -> Iterator[Device]:
     """Everything on these cards that can be handed out."""
     for card in cards:
@@ -85,7 +90,7 @@ def may_mean(resource: str, device_id: str, devices: Iterable[Device]) -> frozen
     that is not there is that of something that is gone, or of a slice of which the driver tells no UUID. An id of
     another form is that of a plugin that we do not know: in doubt every device is meant.
     """
-    if not resource.startswith(_HANDED_OUT):
+    if not is_gpu_resource(resource):
         return frozenset()
     plain = physical_id(device_id)
     if _UUID.fullmatch(plain) is None:
@@ -98,7 +103,7 @@ def offered(allocatable: Iterable[Devices]) -> dict[str, frozenset[str]]:
     """The physical ids that the kubelet lists for GPU resources, by resource; empty ones are left out."""
     found: dict[str, frozenset[str]] = {}
     for entry in allocatable:
-        if entry.resource.startswith(_HANDED_OUT) and entry.ids:
+        if is_gpu_resource(entry.resource) and entry.ids:
             name = entry.resource.removesuffix(SHARED)
             found[name] = found.get(name, frozenset()) | {physical_id(i) for i in entry.ids}
     return found
@@ -108,7 +113,7 @@ def listed(allocatable: Iterable[Devices]) -> dict[str, int]:
     """How many device ids, replicas counted, the kubelet lists for each GPU resource as it is called there."""
     found: dict[str, int] = {}
     for entry in allocatable:
-        if entry.resource.startswith(_HANDED_OUT) and entry.ids:
+        if is_gpu_resource(entry.resource) and entry.ids:
             found[entry.resource] = found.get(entry.resource, 0) + len(entry.ids)
     return found
 
@@ -129,6 +134,6 @@ def allocatable_counts(node_allocatable: Mapping[str, str]) -> dict[str, int]:
     found: dict[str, int] = {}
     for name, amount in node_allocatable.items():
         count = _COUNT.fullmatch(str(amount))
-        if name.startswith(_HANDED_OUT) and count is not None and int(count[1]):
+        if is_gpu_resource(name) and count is not None and int(count[1]):
             found[name] = int(count[1]) * _TIMES[count[2]]
     return found

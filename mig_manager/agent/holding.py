@@ -22,7 +22,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from mig_manager.agent.clients import GpuClient
-from mig_manager.agent.devices import Device, key_of, may_mean
+from mig_manager.agent.devices import Device, is_gpu_resource, key_of, may_mean
 from mig_manager.agent.pods import GPU_RESOURCES, SHARED, Pod
 from mig_manager.geometry.state import Holder, Holders, SliceKey
 from mig_manager.gpu.hints import WHOSE_HINT, holder_of
@@ -58,7 +58,8 @@ def holding(
     for key, holders in doubtful.items():
         found.setdefault(key, set()).update(holders)
     waiting = {pod.full_name: pod for pod in by_name.values() if not pod.finished}
-    missing = {name: pod.resources - got.get(name, set()) for name, pod in waiting.items()}
+    # A network card, which the kubelet may list late or never, says nothing about the slice.
+    missing = {n: set(filter(is_gpu_resource, pod.resources)) - got.get(n, set()) for n, pod in waiting.items()}
     for device in known:
         if device.key not in placed:
             may_get = {
@@ -117,7 +118,7 @@ def _holder(user: User, pod: Pod | None, asking: Collection[str]) -> Holder:
 
 
 def _given(entry: PodDevices) -> Iterator[tuple[str, str]]:
-    """The devices of GPU resources that the kubelet has given a pod, each once: resource and id."""
+    """The devices of what may be GPU resources that the kubelet has given a pod, each once: resource and id."""
     for given in entry.devices:
         if given.resource.startswith(GPU_RESOURCES):
             for device_id in dict.fromkeys(given.ids):

@@ -11,6 +11,9 @@ from typing import Any
 from mig_manager.kube.drain.classify import FINISHED, MIRROR
 
 GPU_RESOURCES = "nvidia.com/"
+"""How the names of resources begin that may be GPUs: a plugin can be told names of one's own. Network cards of the same
+maker have such names, too; ``devices.is_gpu_resource`` says of which nobody doubts it."""
+
 SHARED = ".shared"
 """What the device plugin appends to the name of a time-sliced resource that it renames."""
 
@@ -82,7 +85,7 @@ class Pod:
 
     @cached_property
     def resources(self) -> frozenset[str]:
-        """The GPU resources that any of its containers asks for, init containers and sidecars included."""
+        """What may be GPU resources and any of its containers asks for, init containers and sidecars included."""
         return frozenset(
             name.removesuffix(SHARED)
             for container in self.containers()

@@ -130,6 +130,20 @@ def test_ids_of_an_unknown_form_may_be_any_device() -> None:
         )
 
 
+def test_network_cards_are_not_waited_for() -> None:
+    """Which slice a pod uses does not depend on a network card that the kubelet does not list, or lists late."""
+    both, nic = pod("p", SMALL, "nvidia.com/hostdev"), pod("q", "nvidia.com/hostdev")
+    found = holding(ALL, [both, nic], [kubelet("p", "MIG-1")], Users(), ())
+    assert (frozenset(), {ONE.key: frozenset({Holder("ns/p")})}) == (found.unplaced, found.holders)
+
+
+def test_whoever_asks_under_a_name_of_ones_own_can_be_evicted() -> None:
+    """A plugin can be told other names for GPUs: the process of such a pod makes it a holder, and no stranger."""
+    mine = {ONE.key: frozenset({User(7, "python", "p")})}
+    assert {"MIG-1": {"ns/p"}} == who(pod("p", "nvidia.com/a100-slice"), processes=mine)
+    assert {"MIG-1": {"ns/p by its pid 7 (python)"}} == who(pod("p", "example.com/gpu"), processes=mine)
+
+
 def test_network_cards_are_no_devices_of_ours() -> None:
     """NVIDIA's network operator calls resources nvidia.com/..., too, with PCI addresses as ids."""
     nic = kubelet("p", "0000:3b:02.0", resource="nvidia.com/hostdev")

@@ -1,7 +1,8 @@
 """MIGNode: the record of one node's GPUs. Spec by the controller (here), status by the node's agent.
 
 Read tolerantly: an agent may be older than the controller or the other way round, so unknown fields are skipped. What
-must not be misunderstood is guarded by ``spec.schema`` alone. Written in full: a writer sends its half whole.
+must not be misunderstood is guarded by ``spec.schema`` alone; values of wrong types, which no schema lets in, are
+refused. Written in full: a writer sends its half whole.
 """
 
 from __future__ import annotations
@@ -14,11 +15,15 @@ from mig_manager.api.conditions import without_absent
 from mig_manager.api.layout import layout_from_dict, layout_to_dict
 from mig_manager.api.migconfig import Drain, Impact, Rollback, Strategy
 from mig_manager.api.mignode_status import MIGNodeStatus
+from mig_manager.api.shape import MALFORMED, check_types
 from mig_manager.geometry.errors import LayoutError
 from mig_manager.geometry.layout import Layout
 
 SCHEMA = 1
 """The version of the agreement between controller and agent that this program speaks."""
+
+UNKNOWN_SCHEMA = "UnknownSchema"
+"""The reason for refusing a spec that was written under another agreement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,15 +142,16 @@ class MIGNodeSpec:
     grant: Grant | None = None
 
     @classmethod
-    def from_dict(cls, spec: Mapping[str, Any]) -> MIGNodeSpec:
-        """Read a spec; LayoutError (UnknownSchema) when it was written under another agreement."""
-        if spec.get("schema") != SCHEMA:
+    def from_dict(cls, raw: object) -> MIGNodeSpec:
+        """Read a spec; LayoutError when it was written under another agreement (UnknownSchema), or past the schema."""
+        if isinstance(raw, Mapping) and raw.get("schema") != SCHEMA:
             raise LayoutError(
-                "UnknownSchema",
-                f"{spec.get('schema')!r} is not a version that this program knows",
+                UNKNOWN_SCHEMA,
+                f"{raw.get('schema')!r} is not a version that this program knows",
                 f"it knows {SCHEMA}: run controller and agent of the same release",
                 "spec.schema",
             )
+        spec = check_types("MIGNode", "spec", raw)
         return cls(
             node_uid=spec["nodeUID"],
             desired=Desired.from_dict(spec["desired"]) if spec.get("desired") else None,
@@ -176,14 +182,24 @@ class MIGNode:
 
     @classmethod
     def from_dict(cls, obj: Mapping[str, Any]) -> MIGNode:
-        """Read an object; LayoutError (UnknownSchema) when its spec was written under another agreement."""
+        """Read an object; LayoutError when its spec is of another agreement (UnknownSchema), or it cannot be read."""
         metadata = obj["metadata"]
-        return cls(
-            name=metadata["name"],
-            uid=metadata.get("uid", ""),
-            resource_version=metadata.get("resourceVersion", ""),
-            generation=metadata.get("generation", 0),
-            spec=MIGNodeSpec.from_dict(obj.get("spec", {})),
-            status=MIGNodeStatus.from_dict(obj.get("status", {})),
-            deleting="deletionTimestamp" in metadata,
-        )
+        try:
+            return cls(
+                name=metadata["name"],
+                uid=metadata.get("uid", ""),
+                resource_version=metadata.get("resourceVersion", ""),
+                generation=metadata.get("generation", 0),
+                spec=MIGNodeSpec.from_dict(obj.get("spec", {})),
+                status=read_status(obj),
+                deleting="deletionTimestamp" in metadata,
+            )
+        except LayoutError:
+            raise
+        except ValueError as error:  # a word that is not known, where each means something else
+            raise LayoutError(MALFORMED, str(error), "this program does not know it", "spec") from error
+
+
+def read_status(obj: Mapping[str, Any]) -> MIGNodeStatus:
+    """The agent's half of an object; LayoutError (MalformedObject) when it was written past the schema."""
+    return MIGNodeStatus.from_dict(check_types("MIGNode", "status", obj.get("status", {})))

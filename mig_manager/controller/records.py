@@ -14,8 +14,9 @@ from typing import Any
 from mig_manager.api.conditions import Condition, conditions_from_list
 from mig_manager.api.marks import CORDON_ANNOTATION
 from mig_manager.api.migconfig import Drain, Impact, MIGConfig, Rollback
-from mig_manager.api.mignode import SCHEMA
+from mig_manager.api.mignode import SCHEMA, UNKNOWN_SCHEMA
 from mig_manager.api.mignode_status import GrantStatus
+from mig_manager.api.shape import MALFORMED, check_types
 from mig_manager.controller.desire import Wishes
 from mig_manager.geometry.errors import LayoutError
 
@@ -133,7 +134,9 @@ class PlanRecord:
 
 @dataclass(frozen=True, slots=True)
 class MIGNodeRecord:
-    """A MIGNode. ``config`` is empty without ``spec.desired``; ``unreadable`` says why nothing can be decided.
+    """A MIGNode. ``config`` is empty without ``spec.desired``.
+
+    ``unreadable`` says, and ``reason`` in one word, why nothing can be decided.
 
     ``config`` to ``paused`` are what ``spec.desired`` says; ``max_impact`` is ``None`` where it says nothing.
 
@@ -170,15 +173,17 @@ class MIGNodeRecord:
         metadata = obj["metadata"]
         try:
             return cls._read(obj)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            return cls(metadata["name"], metadata["uid"], unreadable=f"{type(error).__name__}: {error}")
+        except ValueError as error:
+            return cls(metadata["name"], metadata["uid"], reason=MALFORMED, unreadable=f"{error}")
 
     @classmethod
     def _read(cls, obj: Mapping[str, Any]) -> MIGNodeRecord:
-        metadata, spec, status = obj["metadata"], obj.get("spec") or {}, obj.get("status") or {}
-        if spec.get("schema") != SCHEMA:
+        metadata, spec, status = obj["metadata"], obj.get("spec", {}), obj.get("status", {})
+        if isinstance(spec, Mapping) and spec.get("schema") != SCHEMA:
             text = f"spec.schema {spec.get('schema')!r} is not a version that this program knows; it knows {SCHEMA}"
-            return cls(metadata["name"], metadata["uid"], unreadable=text)
+            return cls(metadata["name"], metadata["uid"], reason=UNKNOWN_SCHEMA, unreadable=text)
+        check_types("MIGNode", "spec", spec)
+        check_types("MIGNode", "status", status)
         desired, condition = spec.get("desired") or {}, _condition(obj, READY)
         return cls(
             name=metadata["name"],
@@ -262,7 +267,7 @@ class ConfigRecord:
     @classmethod
     def from_object(cls, obj: Mapping[str, Any], known: ConfigRecord | None = None) -> ConfigRecord:
         """Read a MIGConfig; the spec of a ``known`` record of the same generation is not validated once more."""
-        metadata, status = obj["metadata"], obj.get("status") or {}
+        metadata, status = obj["metadata"], _own_status(obj)
         uid, generation = metadata["uid"], metadata["generation"]
         wishes, error = None, ""
         if known is not None and (known.uid, known.generation) == (uid, generation):
@@ -287,6 +292,14 @@ class ConfigRecord:
 def _bare(obj: Mapping[str, Any]) -> dict[str, Any]:
     """The object without its status: what the controller itself wrote is no reason to refuse a spec."""
     return {key: value for key, value in obj.items() if key != "status"}
+
+
+def _own_status(obj: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A MIGConfig's status; one that came past the schema counts as none, since all of it is written anew."""
+    try:
+        return check_types("MIGConfig", "status", obj.get("status", {}))
+    except LayoutError:
+        return {}
 
 
 def _drain(half: Mapping[str, Any]) -> Drain:

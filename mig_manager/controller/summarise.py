@@ -47,7 +47,7 @@ def standing(view: View, config: MIGConfig, now: datetime) -> Standing:
 def _judge(view: View, config: MIGConfig, now: datetime) -> tuple[Group, str, str]:
     record = view.record
     if record.unreadable:
-        return "blocked", "UnknownSchema", record.unreadable
+        return "blocked", record.reason, record.unreadable
     if view.agent and view.silent_s >= PATIENCE_S and not (record.released and record.ready and view.in_place):
         if record.told and record.released and record.observed_generation < record.generation:
             # It does not answer because it cannot, and says why.

@@ -14,7 +14,7 @@ from mig_manager.controller.settings import Settings
 from mig_manager.controller.writer import ServerBusyError
 from mig_manager.kube.errors import ForbiddenError, TooManyRequestsError, UnavailableError
 from mig_manager.kube.kinds import EVENT, MIG_CONFIG, MIG_NODE, NODE, POD
-from mig_manager.kube.memory import Call
+from mig_manager.kube.memory import Call, cluster
 from tests.controller.builders import A, B, wish
 from tests.controller.world import World, applied, joined
 
@@ -334,6 +334,16 @@ def test_a_mignode_of_another_schema_is_left_alone(world: World) -> None:
     assert {} == second.grant
     assert 1 == world.status()["nodes"]["blocked"]
     assert "UnknownSchema: spec.schema 2 is not a version that this program knows" in world.condition("Degraded")[2]
+
+
+def test_a_mignode_that_came_past_its_schema_blocks_itself_alone(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It counts as a slot, and its pool is decided about and says which value is wrong."""
+    controller, _ = joined(world, "n1", "n2")
+    monkeypatch.setattr(cluster, "_validated", lambda _doing, _kind, body: body)
+    world.admin.patch(MIG_NODE, "n1", {"spec": {"desired": {"generation": "3"}}})
+    controller.run()
+    assert (1, 1) == (world.status()["nodes"]["blocked"], world.status()["nodes"]["pending"])
+    assert 'MalformedObject: spec.desired.generation: "3" is not a whole number' in world.condition("Degraded")[2]
 
 
 # Failures

@@ -46,7 +46,7 @@ def record(pool: Any = None, **changes: Any) -> ConfigRecord:
 @pytest.mark.parametrize(
     ("seen", "group", "reason"),
     [
-        (view(node(unreadable="schema 2")), "blocked", "UnknownSchema"),
+        (view(node(unreadable="schema 2", reason="UnknownSchema")), "blocked", "UnknownSchema"),
         (view(**SILENT), "blocked", "NoAgent"),
         (view(agent="AgentNotResponding", silent_s=60), "blocked", "AgentNotResponding"),
         (view(agent="NoAgent", silent_s=59), "pending", "Waiting"),

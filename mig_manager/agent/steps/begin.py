@@ -25,9 +25,11 @@ def begin(ctx: Context) -> StepResult:  # noqa: PLR0911 - a list of reasons
         return CONTINUE
     before, hold = ctx.mignode, ctx.hold
     try:
-        use_mignode(ctx, ctx.ports.cluster.get(MIG_NODE, ctx.settings.node))
+        understood = use_mignode(ctx, ctx.ports.cluster.get(MIG_NODE, ctx.settings.node))
     except NotFoundError:
         return Wait("GrantChanged", AT_ONCE_S, "the MIGNode is gone")
+    if understood is not CONTINUE:
+        return understood
     grant, now = ctx.grant, ctx.mignode
     same = before is not None and now is not None and now.uid == before.uid
     if not same or grant is None or hold is None or grant.id != hold.id:

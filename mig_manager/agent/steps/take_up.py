@@ -212,6 +212,5 @@ def _write(ctx: Context, grant: Grant, state: GrantState) -> StepResult:
         answer = ctx.ports.cluster.patch(MIG_NODE, mignode.name, body, subresource="status")
     except ConflictError as error:
         return Wait("Conflict", AT_ONCE_S, shortened(str(error)))
-    use_mignode(ctx, answer)
     ctx.memory.blockers = frozenset()
-    return CONTINUE
+    return use_mignode(ctx, answer)

@@ -56,10 +56,10 @@ class Cleanup:
             cluster.patch(MIG_NODE, self.mignode["metadata"]["name"], body, subresource="status")
 
 
-def clean_up(cluster: Cluster, name: str, namespace: str, agents: str, now: datetime) -> Cleanup:
+def clean_up(cluster: Cluster, name: str, namespace: str, agents: str) -> Cleanup:
     """Find out what is left and take it off, anew when something changed in between; errors as in ``cleanup_of``."""
     for attempt in range(1, ATTEMPTS + 1):
-        found = cleanup_of(cluster, name, namespace, agents, now)
+        found = cleanup_of(cluster, name, namespace, agents)
         try:
             found.carry_out(cluster)
         except ConflictError:
@@ -70,7 +70,7 @@ def clean_up(cluster: Cluster, name: str, namespace: str, agents: str, now: date
     return found
 
 
-def cleanup_of(cluster: Cluster, name: str, namespace: str, agents: str, now: datetime) -> Cleanup:
+def cleanup_of(cluster: Cluster, name: str, namespace: str, agents: str) -> Cleanup:
     """What the agent of that Node has left; ``agents`` selects agents' pods in ``namespace``.
 
     ``cluster`` writes under the agent's name, by which its cordon is told from a person's. NotFoundError without that
@@ -91,7 +91,7 @@ def cleanup_of(cluster: Cluster, name: str, namespace: str, agents: str, now: da
         guard = {"uid": node["metadata"]["uid"], "resourceVersion": node["metadata"]["resourceVersion"]}
         body["metadata"] |= guard
     mignode = _mignode_of(cluster, node)
-    status = _last_word(mignode, now)
+    status = _last_word(mignode, cluster.now())
     if status.get("grant"):
         words += (f"MIGNode {name}: grant {status['grant']['id']} is Released",)
     if status.get("conditions"):

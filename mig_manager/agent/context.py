@@ -40,7 +40,7 @@ class Clock(Protocol):
     """Time, so that tests need not wait for it."""
 
     def now(self) -> datetime:
-        """The present, in UTC."""
+        """The present of this node, in UTC."""
         ...
 
     def sleep(self, seconds: float) -> None:
@@ -301,5 +301,10 @@ class Context:
 
     @property
     def now(self) -> datetime:
-        """The present."""
+        """The present by the API server's clock, by which pods, cordons, holds and rests are dated."""
+        return self.ports.cluster.now()
+
+    @property
+    def node_now(self) -> datetime:
+        """The present by this node's clock: for what this process waits for, and what the kubelet dates."""
         return self.ports.clock.now()

@@ -65,6 +65,6 @@ def _note_unreadable(ctx: Context, count: int) -> None:
     if not count:
         ctx.memory.forget(_UNREADABLE)
     elif _UNREADABLE not in ctx.memory.since:
-        ctx.memory.waited_s(_UNREADABLE, ctx.now)
+        ctx.memory.waited_s(_UNREADABLE, ctx.node_now)
         lacking = "CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH or hostPID"
         _log.warning("the open files of %d processes cannot be read: the agent lacks %s", count, lacking)

@@ -30,7 +30,7 @@ def nudge_plugin(ctx: Context) -> str:
     devices = frozenset(d.id for d in ctx.devices)
     if ctx.kubelet_error or devices == ctx.memory.nudged:
         return ""
-    if ctx.memory.waited_s(f"{_STALE} {sorted(devices)}", ctx.now) < NUDGE_AFTER_S:
+    if ctx.memory.waited_s(f"{_STALE} {sorted(devices)}", ctx.node_now) < NUDGE_AFTER_S:
         return ""
     for pod in plugin_pods(ctx.settings.clients, ctx.pods):
         if pod.ready:
@@ -82,4 +82,4 @@ def _is_older(ctx: Context, pod: Pod) -> bool:
     cut_at, started = ctx.memory.cut_at, pod.started
     if cut_at is None or started is None or not pod.ready or pod.leaving or started > cut_at:
         return False
-    return started < cut_at.replace(microsecond=0) or (ctx.now - cut_at).total_seconds() > REGISTERED_AFTER_S
+    return started < cut_at.replace(microsecond=0) or (ctx.node_now - cut_at).total_seconds() > REGISTERED_AFTER_S

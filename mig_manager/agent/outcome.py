@@ -133,7 +133,7 @@ def _timed_out(ctx: Context, grant: Grant, hold: GrantStatus, work: Plan) -> Ver
     if hold.id != grant.id:
         given_up = True
     elif terms.on_timeout == "Wait":
-        given_up = drained and ctx.memory.waited_s(f"clients {hold.since}", ctx.now) > CLIENTS_S
+        given_up = drained and ctx.memory.waited_s(f"clients {hold.since}", ctx.node_now) > CLIENTS_S
     else:
         given_up = not drained or held_s > terms.timeout_s + CLIENTS_S
     if not given_up:

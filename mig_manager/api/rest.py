@@ -1,7 +1,7 @@
 """How long a node rests after an attempt that came to nothing: ``notBefore``, as agent and controller both read it.
 
-The agent writes it by its node's clock. Where that was far ahead then and is right now, the moment is years away; no
-attempt ever asks for more than the backoff can give, so what lies farther ahead counts as not set.
+Both read it by the API server's clock. Where that was far ahead when it was written and is right now, the moment is years
+away; no attempt ever asks for more than the backoff can give, so what lies farther ahead counts as not set.
 """
 
 from __future__ import annotations
@@ -25,6 +25,6 @@ def rest_s(not_before: datetime | None, timeout_s: float, now: datetime) -> floa
 def beyond_belief(not_before: datetime, timeout_s: float, now: datetime) -> bool:
     """Whether the moment is farther ahead than any rest, so that a clock was wrong when it was written, or is now.
 
-    Both terms of a rest together, so that clocks of a controller and a node that differ a little are believed.
+    Both terms of a rest together, so that clocks of API servers that differ a little are believed.
     """
     return (not_before - now).total_seconds() > LONGEST_REST_S + timeout_s

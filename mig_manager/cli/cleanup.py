@@ -38,7 +38,6 @@ Examples:
 def cleanup(node: str, dry_run: bool, namespace: str, agent_selector: str, kubeconfig: Path | None) -> None:
     """Clean up."""
     from contextlib import closing
-    from datetime import UTC, datetime
 
     from mig_manager.agent.cleanup import AgentThereError, clean_up, cleanup_of
     from mig_manager.agent.names import MANAGER
@@ -52,7 +51,7 @@ def cleanup(node: str, dry_run: bool, namespace: str, agent_selector: str, kubec
     try:
         with closing(reached) as cluster:
             look = cleanup_of if dry_run else clean_up
-            found = look(cluster, node, namespace, agent_selector, datetime.now(UTC))
+            found = look(cluster, node, namespace, agent_selector)
     except AgentThereError as error:
         raise CommandError(f"{error}; let it clean up: take the node out of its MIGConfig's nodeSelector") from error
     except NotFoundError as error:

@@ -10,7 +10,6 @@ import logging
 import os
 import threading
 from collections.abc import Callable
-from datetime import UTC, datetime
 
 from mig_manager.controller.lease import LeaseKeeper
 from mig_manager.controller.loop import LeaseLostError, Loop
@@ -57,7 +56,7 @@ class Process:
             identity,
             leads=lambda: self._lease.fresh,
             monotonic=monotonic,
-            now=lambda: datetime.now(UTC),
+            now=cluster.now,
         )
         self._stop = threading.Event()
         self._worker = threading.Thread(target=self._work, name="controller")

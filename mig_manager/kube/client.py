@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ from kubernetes.client.exceptions import ApiException
 from mig_manager.kube.errors import ClusterError, ForbiddenError, GoneError, UnavailableError, from_status
 from mig_manager.kube.kinds import POD, Kind
 from mig_manager.kube.port import Listing, Object, PatchType
+from mig_manager.kube.server_time import ServerTime
 
 _SECONDS = re.compile("[0-9]{1,9}")
 CONNECT_TIMEOUT_S = 5.0
@@ -55,6 +58,7 @@ class KubernetesCluster:
         configuration.retries = urllib3.Retry(total=0, redirect=0, respect_retry_after_header=False)
         self._api = ApiClient(configuration)
         self._manager = manager
+        self._time = ServerTime()
         self.requests: Counter[tuple[str, str]] = Counter()
 
     @classmethod
@@ -89,6 +93,10 @@ class KubernetesCluster:
     def manager(self) -> str:
         """The name under which ``metadata.managedFields`` records what this client writes."""
         return self._manager
+
+    def now(self) -> datetime:
+        """The present by the server's clock."""
+        return self._time.now()
 
     def close(self) -> None:
         """Close the connections."""
@@ -204,6 +212,7 @@ class KubernetesCluster:
             body=asked.body,
             auth_settings=["BearerToken"],
         )
+        sent = time.monotonic()
         try:
             response = self._api.call_api(*request, _request_timeout=(CONNECT_TIMEOUT_S, READ_TIMEOUT_S))
             content = response.read()
@@ -212,6 +221,7 @@ class KubernetesCluster:
         except ApiException as error:
             # The client wraps TLS failures in one; a status comes back as a response here.
             raise UnavailableError(doing, str(error.reason)) from error
+        self._time.heard(response.headers.get("Date"), time.monotonic() - sent)
         if response.status >= HTTP_ERROR:
             raise _error(doing, response.status, content, response.headers.get("Retry-After"))
         try:

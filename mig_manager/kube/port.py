@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from enum import Enum
 from typing import Any, Protocol
 
@@ -47,6 +48,10 @@ class Cluster(Protocol):
     @property
     def manager(self) -> str:
         """The name under which ``metadata.managedFields`` records what this client writes."""
+        ...
+
+    def now(self) -> datetime:
+        """The present, in UTC, by the server's clock as far as its answers have told it; asks nothing of anybody."""
         ...
 
     def get(self, kind: Kind, name: str, namespace: str | None = None) -> Object:

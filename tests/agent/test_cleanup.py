@@ -16,7 +16,7 @@ SELECTOR = "component=agent"
 
 
 def found(w: World) -> Cleanup:
-    return cleanup_of(MemoryCluster(w.store, AGENT), NODE_NAME, "mig-manager", SELECTOR, w.clock.now())
+    return cleanup_of(MemoryCluster(w.store, AGENT), NODE_NAME, "mig-manager", SELECTOR)
 
 
 def clean(w: World) -> tuple[str, ...]:
@@ -111,7 +111,7 @@ def test_node_that_is_not_there(world: Make) -> None:
     """A wrong name is an error, and nothing else."""
     w = world("A100-PCIE-80GB")
     with pytest.raises(NotFoundError):
-        cleanup_of(w.admin, "n2", "mig-manager", SELECTOR, w.clock.now())
+        cleanup_of(w.admin, "n2", "mig-manager", SELECTOR)
 
 
 def test_somebody_else_comes_first(world: Make) -> None:
@@ -136,13 +136,13 @@ def test_node_that_changes_meanwhile_is_looked_at_anew(world: Make) -> None:
             w.admin.patch(NODE, NODE_NAME, {"metadata": {"labels": {"a": str(next(changes))}}})
 
     cluster = MemoryCluster(w.store, AGENT, after=change)
-    assert "it is uncordoned" in clean_up(cluster, NODE_NAME, "mig-manager", SELECTOR, w.clock.now()).words
+    assert "it is uncordoned" in clean_up(cluster, NODE_NAME, "mig-manager", SELECTOR).words
     w.assert_clean()
     w.cordon()
     w.admin.patch(NODE, NODE_NAME, {"metadata": {"labels": {"migmanager.io/state": "updating"}}})
     quiet += "a" * ATTEMPTS
     with pytest.raises(ConflictError):
-        clean_up(cluster, NODE_NAME, "mig-manager", SELECTOR, w.clock.now())
+        clean_up(cluster, NODE_NAME, "mig-manager", SELECTOR)
 
 
 def test_mignode_of_an_earlier_node_is_left_alone(world: Make) -> None:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
 from mig_manager.agent.context import Memory
+from mig_manager.api.rest import LONGEST_REST_S, rest_s
 from mig_manager.kube.kinds import MIG_NODE
 from mig_manager.sim.model.codes import NvmlCode
 from tests.agent.clock import START
 from tests.agent.moments import ready_message
-from tests.agent.stories import CREATE, Make, advance, failed, granted, guard
+from tests.agent.stories import CREATE, GOING, Make, advance, failed, granted, guard
 from tests.agent.worlds import World
 
 YEAR_S = 365 * 86400.0
@@ -90,3 +91,46 @@ def test_waiting_starts_anew_when_the_clock_is_set_back(back_s: float) -> None:
     set_back = later - timedelta(seconds=back_s)
     assert 0 == memory.waited_s("advertised 1", set_back)
     assert 5 == memory.waited_s("advertised 1", set_back + timedelta(seconds=5))
+
+
+def by_the_servers_clock(make: Make, behind_s: float) -> World:
+    """A node under a grant whose own clock differs from the API server's, and which knows the server's."""
+    w = granted(make, drain={"timeoutSeconds": 60})
+    w.store.now = lambda: w.clock.now() - timedelta(seconds=behind_s)
+    return w
+
+
+@pytest.mark.parametrize("behind_s", [-3600.0, 0.0, 3600.0])
+def test_pod_that_comes_to_a_closed_node_is_evicted_once(world: Make, behind_s: float) -> None:
+    """It tolerates the cordon and comes again at once: that it came after the cordon is judged by one clock."""
+    w = by_the_servers_clock(world, behind_s)
+    anywhere = [{"operator": "Exists"}]
+    w.pod("goes", GOING, tolerations=anywhere)
+    evicted = 0
+    for _ in range(10):
+        w.run_pass()
+        w.tick(3)
+        if "default/goes" in w.deleted:
+            evicted += 1
+            w.deleted.clear()
+            w.pod("goes", GOING, tolerations=anywhere)
+    assert 1 == evicted
+    assert "came to the cordoned node and would come again" in ready_message(w)
+
+
+def test_pod_from_before_the_cordon_did_not_come_to_it(world: Make) -> None:
+    """A node whose clock is an hour behind takes nobody for a pod that came past its cordon."""
+    w = by_the_servers_clock(world, -3600.0)
+    w.pod("goes", GOING)
+    w.tick(600)
+    assert "release: Done" == w.settle()[-1]
+
+
+@pytest.mark.parametrize("behind_s", [-3600.0, 7 * 3600.0])
+def test_rest_is_said_by_the_servers_clock(world: Make, behind_s: float) -> None:
+    """The controller reads how long the node wants to be left alone, whatever the node's clock says."""
+    w = by_the_servers_clock(world, behind_s)
+    guard(w)
+    w.settle(40, seconds=3)
+    not_before = datetime.fromisoformat(w.grant_status["notBefore"])
+    assert 0 < rest_s(not_before, 60, w.store.now()) <= LONGEST_REST_S

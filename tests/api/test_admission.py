@@ -57,3 +57,15 @@ def test_mignodes_are_stored_whole(control_plane: Access) -> None:
     assert 200 == status, stored
     read = MIGNode.from_dict(stored)
     assert (SPEC, STATUS) == (read.spec, read.status)
+
+
+@pytest.mark.parametrize(("count", "status"), [(1, 201), (7, 201), ("max", 201), (0, 422), (8, 422), ("two", 422)])
+@pytest.mark.parametrize("part", ["desired", "grant"])
+def test_mignodes_count_what_fits_a_card(control_plane: Access, part: str, count: object, status: int) -> None:
+    """Neither half of a MIGNode's spec holds a number of slices that no card has."""
+    obj = mignode(SPEC.to_dict())
+    obj["metadata"] = {"name": "admission-count"}
+    obj["spec"][part]["layout"]["gpus"] = [{"slices": [{"slice": "1g", "count": count}]}]
+    path = "/apis/migmanager.io/v1alpha1/mignodes?dryRun=All&fieldValidation=Strict"
+    answered, body = control_plane.request("POST", path, obj)
+    assert (status, status == 422) == (answered, "count" in body.get("message", "")), body

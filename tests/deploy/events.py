@@ -15,6 +15,7 @@ def event_about(node: str) -> dict[str, Any]:
     return {
         "metadata": {"name": f"test.{node}", "namespace": "default"},
         "involvedObject": {"apiVersion": "v1", "kind": "Node", "name": node},
+        "source": {"component": MANAGER},
         "type": "Normal",
         "reason": "Test",
         "message": "a test",

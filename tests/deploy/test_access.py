@@ -231,8 +231,10 @@ def test_agent_tells_pods_that_they_are_evicted(deployed: Access) -> None:
     """It may post that one Event on a pod in any namespace, under its own node's name, and no other."""
     agent = agent_on(deployed, "n1")
     agent.create(EVENT, event_about_pod("n1"), OTHER)
-    for other in (event_about_pod("n2"), event_about_pod("n1", "Killing")):
-        with pytest.raises(ClusterError, match="only report about its own node, and in its own name about pods"):
+    namesake = event_about_pod("n1", "Killing")
+    namesake["involvedObject"]["name"] = "n1"
+    for other in (event_about_pod("n2"), event_about_pod("n1", "Killing"), namesake):
+        with pytest.raises(ClusterError, match="only report in its own name"):
             agent.create(EVENT, other, OTHER)
 
 
@@ -243,21 +245,40 @@ def test_agent_cannot_write_another_node(deployed: Access) -> None:
         agent.patch(NODE, "n2", {"spec": {"unschedulable": True}})
     with pytest.raises(ClusterError, match="only write its own node"):
         agent.patch(MIG_NODE, "n2", {"status": {"observedGeneration": 1}}, subresource="status")
-    with pytest.raises(ClusterError, match="only report about its own node"):
+    with pytest.raises(ClusterError, match="only report in its own name"):
         agent.create(EVENT, event_about("n2"), "default")
     with pytest.raises(ClusterError, match="only delete pods of its own node"):
         agent.delete(POD, "client-n2", "gpu-operator")
 
 
 def test_agent_cannot_rewrite_what_others_report(deployed: Access) -> None:
-    """An Event about n2 is not the agent's of n1, neither as it is nor turned into one about n1."""
+    """Events about n2 or of the kubelet are not the agent's on n1, neither as they are nor turned into its own."""
     admin = KubernetesCluster.from_kubeconfig("test", deployed.kubeconfig)
-    admin.create(EVENT, event_about("n2") | {"metadata": {"name": "theirs", "namespace": "default"}}, "default")
+    kubelets = event_about("n1") | {"source": {"component": "kubelet", "host": "n1"}}
+    for name, event in (("of-another", event_about("n2")), ("of-the-kubelet", kubelets)):
+        admin.create(EVENT, event | {"metadata": {"name": name, "namespace": "default"}}, "default")
     agent = agent_on(deployed, "n1")
-    with pytest.raises(ClusterError, match="only report about its own node"):
-        agent.patch(EVENT, "theirs", {"message": "all is well"}, "default")
-    with pytest.raises(ClusterError, match="may not change what others report"):
-        agent.patch(EVENT, "theirs", {"involvedObject": {"name": "n1"}}, "default")
+    for name in ("of-another", "of-the-kubelet"):
+        with pytest.raises(ClusterError, match="only report in its own name"):
+            agent.patch(EVENT, name, {"message": "all is well"}, "default")
+    mine = {key: value for key, value in event_about("n1").items() if key != "metadata"}
+    for name in ("of-another", "of-the-kubelet"):
+        with pytest.raises(ClusterError, match="may not change what others report"):
+            agent.patch(EVENT, name, {"involvedObject": mine["involvedObject"], "source": mine["source"]}, "default")
+
+
+def test_agent_cannot_write_what_keeps_workloads_off_its_node(deployed: Access) -> None:
+    """Labels under node-restriction.kubernetes.io are not its to add, change or remove; others beside them are."""
+    admin = KubernetesCluster.from_kubeconfig("test", deployed.kubeconfig)
+    agent, secure = agent_on(deployed, "n1"), "pci.node-restriction.kubernetes.io/zone"
+    with pytest.raises(ClusterError, match="may not write labels under node-restriction"):
+        agent.patch(NODE, "n1", {"metadata": {"labels": {secure: ""}}})
+    admin.patch(NODE, "n1", {"metadata": {"labels": {secure: "a"}}})
+    for value in ("b", None):
+        with pytest.raises(ClusterError, match="may not write labels under node-restriction"):
+            agent.patch(NODE, "n1", {"metadata": {"labels": {secure: value}}})
+    agent.patch(NODE, "n1", {"metadata": {"labels": {"migmanager.io/state": "ready"}}})
+    admin.patch(NODE, "n1", {"metadata": {"labels": {secure: None}}})
 
 
 def test_evictions_are_not_bound(deployed: Access) -> None:

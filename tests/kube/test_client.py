@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import socket
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -27,9 +30,10 @@ from mig_manager.sim.controlplane.access import Access
 
 @dataclass
 class Server:
-    """Answers in the order given, and remembers what it was asked."""
+    """Answers in the order given, and remembers what it was asked; its clock is ``ahead`` of this machine's."""
 
     url: str = ""
+    ahead: timedelta = timedelta()
     answers: list[tuple[int, dict[str, str], bytes]] = field(default_factory=list)
     asked: list[tuple[str, str, dict[str, list[str]], dict[str, str], Any]] = field(default_factory=list)
 
@@ -61,6 +65,10 @@ def server() -> Iterator[Server]:
             self.wfile.write(answer)
 
         do_GET = do_POST = do_PATCH = do_DELETE = handle_one  # noqa: N815 - named by http.server
+
+        def date_time_string(self, _timestamp: float | None = None) -> str:
+            """What stands in ``Date``."""
+            return format_datetime(datetime.now(UTC) + state.ahead, usegmt=True)
 
         def log_message(self, *_: object) -> None:
             """Say nothing."""
@@ -266,3 +274,15 @@ def test_outside_of_a_pod_there_is_no_service_account(monkeypatch: pytest.Monkey
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     with pytest.raises(errors.ForbiddenError, match=r"^reading the pod's ServiceAccount: "):
         KubernetesCluster.in_cluster("test")
+
+
+@pytest.mark.parametrize("code", [200, 404])
+@pytest.mark.parametrize("ahead", [-timedelta(hours=1), timedelta(), timedelta(hours=1)])
+def test_time_is_the_servers(server: Server, cluster: KubernetesCluster, code: int, ahead: timedelta) -> None:
+    """Every answer tells it, a refusal too; before the first this machine's counts."""
+    assert abs(cluster.now() - datetime.now(UTC)) < timedelta(minutes=1)
+    server.ahead = ahead
+    server.answer(code, {"metadata": {"name": "n1"}})
+    with contextlib.suppress(errors.NotFoundError):
+        cluster.get(NODE, "n1")
+    assert abs(cluster.now() - datetime.now(UTC) - ahead) < timedelta(minutes=1)

@@ -6,7 +6,7 @@ import subprocess
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -779,3 +779,9 @@ def test_resource_slices_by_node_and_driver(world: World) -> None:
     assert [world.name("a")] == [slice_["metadata"]["name"] for slice_ in found]
     for name in (world.name("a"), world.name("b")):
         world.cluster.delete(RESOURCE_SLICE, name)
+
+
+def test_time_is_that_of_the_objects(world: World) -> None:
+    """What the server dates and what a client takes for the present are by one clock."""
+    created = datetime.fromisoformat(world.node()["metadata"]["creationTimestamp"])
+    assert abs(world.cluster.now() - created) < timedelta(seconds=30)

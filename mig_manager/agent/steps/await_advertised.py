@@ -27,7 +27,7 @@ def await_advertised(ctx: Context) -> StepResult:
         why = f"{why}: {nudged}"
     hold = ctx.hold
     # A repair has the id of the grant that it is made under, and a time of its own.
-    waited = ctx.memory.waited_s(f"advertised {hold.since if hold else ''}", ctx.now)
+    waited = ctx.memory.waited_s(f"advertised {hold.since if hold else ''}", ctx.node_now)
     if waited < ctx.settings.advertise_timeout_s:
         word = why_not(ctx)
         return Wait("AwaitingAdvertised" if word == "NotAdvertised" else word, SOON_S, why)

@@ -60,7 +60,7 @@ def note_changes(ctx: Context, result: Result) -> None:
     """What was done to the cards, for the report; whoever looked at them before has not seen it."""
     ctx.draft.changes += result.calls
     if result.calls:
-        ctx.memory.cut(ctx.now)
+        ctx.memory.cut(ctx.node_now)
 
 
 def verdict_of(result: Result) -> Verdict | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, TypeVar
 
 from mig_manager.api import schema
@@ -69,6 +70,10 @@ class MemoryCluster:
     def manager(self) -> str:
         """The name under which ``metadata.managedFields`` records what this client writes."""
         return self._manager
+
+    def now(self) -> datetime:
+        """The present by the store's clock."""
+        return self.store.now()
 
     def get(self, kind: Kind, name: str, namespace: str | None = None) -> Object:
         """Read one object live."""

@@ -1,7 +1,7 @@
 """How long a node rests after an attempt that came to nothing: ``notBefore``, as agent and controller both read it.
 
-Both read it by the API server's clock. Where that was far ahead when it was written and is right now, the moment is years
-away; no attempt ever asks for more than the backoff can give, so what lies farther ahead counts as not set.
+Both read it by the API server's clock. Where that was far ahead when it was written and is right now, the moment is
+years away; no attempt ever asks for more than the backoff can give, so what lies farther ahead counts as not set.
 """
 
 from __future__ import annotations

@@ -12,18 +12,13 @@ from tests.agent.stories import GOING, Make, advance, applied, blocked, granted
 
 def test_what_the_agent_may_not_do_is_reported(world: Make) -> None:
     """A refusal of the API server is an answer: it stands in the status, with the request that was refused."""
-    w = applied(world)
-    w.machine.add_instance(0, "1g", start=3)
-    w.machine.remove_instance(0, start=1)
-    w.settle(2, seconds=40)
+    w = granted(world)
 
     def deny(doing: str) -> ForbiddenError:
-        return ForbiddenError(doing, "not in this namespace")
+        return ForbiddenError(doing, "not in this cluster")
 
-    process = Process(fault=Fault(4, deny))
-    ending = w.run_pass(process)
-    assert "delete Pod" in process.names
-    assert Refuse("Forbidden", "delete Pod: not in this namespace") == ending.result
+    ending = w.run_pass(Process(fault=Fault(7, deny)))
+    assert ("cordon", Refuse("Forbidden", "patch Node: not in this cluster")) == (ending.step, ending.result)
     assert ("False", "Forbidden") == w.ready
 
 

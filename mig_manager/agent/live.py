@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from mig_manager.agent.context import Context, Ports
@@ -11,8 +11,8 @@ from mig_manager.agent.devices import devices_of
 from mig_manager.agent.holding import holding
 from mig_manager.agent.modes import as_known
 from mig_manager.agent.pods import Pod
-from mig_manager.geometry.state import Holders
-from mig_manager.gpu.port import GpuSession
+from mig_manager.geometry.state import Card, Holders
+from mig_manager.gpu.port import GpuSession, NotUnderstoodError
 from mig_manager.kube.kinds import POD
 from mig_manager.kube.podresources.client import PodResourcesError
 from mig_manager.kube.podresources.values import PodDevices
@@ -50,6 +50,7 @@ def read_cards(ctx: Context) -> None:
     """Read the cards, and who uses them, into the context; GpuError. A kubelet that does not answer is noted."""
     with ctx.ports.gpus.session() as session:
         ctx.cards = session.cards()
+        _check_named(ctx.cards)
         users = ctx.ports.users(session, as_known(ctx, ctx.cards))
     _note_unreadable(ctx, users.unreadable)
     kubelet: tuple[PodDevices, ...] = ()
@@ -58,6 +59,17 @@ def read_cards(ctx: Context) -> None:
     except PodResourcesError as error:
         ctx.kubelet_error = str(error)
     ctx.holding = holding(ctx.devices, ctx.pods, kubelet, users, ctx.settings.clients)
+
+
+def _check_named(cards: Sequence[Card]) -> None:
+    """The kubelet knows slices by their UUIDs alone: without one nobody can say who is in a slice's way."""
+    for card in cards:
+        for instance in card.instances:
+            for compute in instance.compute:
+                if not compute.uuid:
+                    act = f"reading the MIG devices of GPU {card.index}"
+                    which = f"compute instance {compute.id} of GPU instance {instance.id}"
+                    raise NotUnderstoodError(act, f"there is none for {which}")
 
 
 def _note_unreadable(ctx: Context, count: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mig_manager.agent.names import PAUSED
+from mig_manager.sim.model.codes import NvmlCode
 from tests.agent.layouts import every
 from tests.agent.moments import ready_message
 from tests.agent.stories import GOING, Make, advance, granted
@@ -67,3 +68,15 @@ def test_bound_pod_that_gets_another_slice_stays(world: Make) -> None:
     assert "release: Done" == w.settle()[-1]
     assert [] == w.deleted
     assert "2g.20gb@2" in w.shape()[0]
+
+
+def test_nobody_is_evicted_while_slices_have_no_names(world: Make) -> None:
+    """A driver that shows no MIG devices tells no UUID, and the kubelet knows slices by nothing else."""
+    w = granted(world)
+    w.pod("goes", GOING)
+    w.machine.inject("nvmlDeviceGetMigDeviceHandleByIndex", code=NvmlCode.NOT_FOUND)
+    assert "take_up: DriverNotUnderstood" == w.settle(3)[-1]
+    assert "there is none for compute instance 0 of GPU instance" in ready_message(w)
+    assert set() == set(w.deleted)
+    w.machine.clear_faults()
+    assert "release: Done" == w.settle()[-1]

@@ -104,7 +104,8 @@ class Memory:
     ``nudged`` are the devices for which the device plugin was started anew because it did not list them. ``cut_at`` is
     when the cards were last changed, until a plugin from before was started anew for it. ``announced`` are the uids of
     pods that have been told that they will be evicted. ``blockers`` are the pods that were in the way when an attempt
-    was given up, by ``namespace/name``.
+    was given up, by ``namespace/name``. ``elsewhere`` says that somebody was in charge by objects that are read for
+    that only: then they are read in every pass, until he is gone.
     """
 
     since: dict[str, datetime] = field(default_factory=dict)
@@ -112,6 +113,7 @@ class Memory:
     cut_at: datetime | None = None
     announced: frozenset[str] = frozenset()
     blockers: frozenset[str] = frozenset()
+    elsewhere: bool = False
 
     def cut(self, now: datetime) -> None:
         """The cards have just been changed: whatever device plugin is there by now has not seen it."""

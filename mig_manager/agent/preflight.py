@@ -23,7 +23,16 @@ def others_here(ctx: Context, work: Plan) -> Refuse | Wait | None:
 
 
 def others_elsewhere(ctx: Context) -> Refuse | Wait | None:
-    """Who is in charge, by objects that are read for this only; the last thing that is asked before a grant is used."""
+    """Who is in charge, by objects that are read for this only; the last thing that is asked before a grant is used.
+
+    Who is found is remembered: no slot is given for as long as he is there.
+    """
+    found = _elsewhere(ctx)
+    ctx.memory.elsewhere = found is not None
+    return found
+
+
+def _elsewhere(ctx: Context) -> Refuse | Wait | None:
     driver = dra_driver(ctx.ports.cluster, ctx.settings.node)
     if driver:
         return Refuse("ForeignManager", driver)

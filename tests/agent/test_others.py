@@ -181,11 +181,35 @@ def test_clusters_without_the_api(served: Kind | None) -> None:
     assert bool(served) is bool(dra_driver(cluster, "n1"))
 
 
+def asked_for_slices(w: World) -> list[str]:
+    """Requests of which one reads ResourceSlices, as they are made."""
+    asked: list[str] = []
+    w.process.look = lambda: asked.append(w.process.names[-1])
+    return asked
+
+
+def test_no_slot_for_a_node_that_somebody_has_elsewhere(world: Make) -> None:
+    """Who was found when a slot came stands in the plan, whether there is a grant or not, until he is gone."""
+    w = granted(world)
+    publish(w.admin)
+    w.run_pass()
+    assert "ForeignManager" == w.status["plan"]["reason"]
+    w.revoke()
+    w.settle(2, seconds=60)
+    assert "ForeignManager" == w.status["plan"]["reason"]
+    assert "DRA driver publishes the cards" in ready_message(w)
+    w.admin.delete(RESOURCE_SLICE, "n1-gpu.nvidia.com")
+    w.settle(1)
+    assert "reason" not in w.status["plan"]
+    asked = asked_for_slices(w)
+    w.settle(1)
+    assert 0 == asked.count("list ResourceSlice")
+
+
 def test_nobody_is_asked_again_while_the_node_is_held(world: Make) -> None:
     """It is one request before the grant is taken up, and none after."""
     w = granted(world)
-    asked: list[str] = []
-    w.process.look = lambda: asked.append(w.process.names[-1])
+    asked = asked_for_slices(w)
     w.settle()
     assert 1 == asked.count("list ResourceSlice")
 

@@ -12,7 +12,7 @@ from mig_manager.sim.libnvml.entry import VARIABLE, Entry
 from mig_manager.sim.model import devices
 from mig_manager.sim.model.machine import Machine
 
-UNINITIALIZED, INVALID_ARGUMENT, DRIVER_NOT_LOADED, UNKNOWN = 1, 2, 9, 999
+UNINITIALIZED, INVALID_ARGUMENT, NOT_SUPPORTED, DRIVER_NOT_LOADED, UNKNOWN = 1, 2, 3, 9, 999
 
 
 class Caller:
@@ -56,6 +56,16 @@ def test_the_machine_is_chosen_when_no_session_is_open(two_machines: tuple[str, 
     assert [0, 0, UNINITIALIZED] == [call("nvmlShutdown") for _ in range(3)]
     assert 0 == call.begin()
     assert (0, 2) == call.count()
+
+
+def test_what_is_not_modelled_is_not_supported_in_a_session_only(two_machines: tuple[str, str]) -> None:
+    """Before the first session and after the last it is uninitialised, like everything else; it takes no arguments."""
+    caller = Caller({VARIABLE: two_machines[0]})
+    assert UNINITIALIZED == caller("nvmlDeviceGetFanSpeed")
+    assert 0 == caller.begin()
+    assert [NOT_SUPPORTED, 0, UNINITIALIZED] == [
+        caller(name) for name in ("nvmlDeviceGetFanSpeed", "nvmlShutdown", "nvmlDeviceGetFanSpeed")
+    ]
 
 
 def test_without_the_variable_there_is_no_driver(capfd: pytest.CaptureFixture[str]) -> None:

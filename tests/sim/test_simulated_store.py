@@ -156,6 +156,18 @@ def test_a_child_that_is_forked_in_the_middle_locks_nobody_out(path: Path) -> No
     os.close(inherited[0])
 
 
+def test_a_machine_that_is_reached_by_a_link_is_one_machine(path: Path) -> None:
+    """What is changed by one name is seen by the other, and the link is a link afterwards."""
+    Machine.create(path, [A100], mig=True)
+    link = path.with_name("link.sim")
+    link.symlink_to(path.name)
+    Machine.open(link).add_instance(0, "1g", start=0)
+    Machine.open(path).add_instance(0, "1g", start=1)
+    assert link.is_symlink()
+    assert 2 == len(Machine.open(link).card(0).instances)
+    assert [] == list(path.parent.glob("link.sim.*"))
+
+
 def test_a_change_inside_a_change_is_refused(path: Path) -> None:
     """It would wait for itself for ever, so it is an error at once, and the outer change still counts."""
     machine = Machine.create(path, [A100])

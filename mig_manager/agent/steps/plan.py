@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from mig_manager.agent.acts import untracked
 from mig_manager.agent.context import Context, Obstacle
 from mig_manager.agent.draining import obstacle
 from mig_manager.agent.planning import TOO_MUCH, beyond, plan_all
-from mig_manager.agent.preflight import others_here
+from mig_manager.agent.preflight import others_elsewhere, others_here
 from mig_manager.agent.results import CONTINUE, StepResult
 from mig_manager.api.mignode import Desired
 from mig_manager.planner.plan import Impact, Plan
@@ -37,6 +38,11 @@ def _obstacle(ctx: Context, planned: Plan, desired: Desired) -> Obstacle | None:
 
 
 def _in_charge(ctx: Context, planned: Plan) -> Obstacle | None:
-    """Somebody else who is in charge of the node or its cards, where the wish would change them."""
-    others = others_here(ctx, planned) if planned.changes else None
+    """Somebody else who is in charge of the node or its cards, where the wish would change them.
+
+    Who is in charge elsewhere is asked where the last answer was that somebody is; else in ``take_up`` only.
+    """
+    if not planned.changes:
+        return None
+    others = others_here(ctx, planned) or untracked(ctx) or (others_elsewhere(ctx) if ctx.memory.elsewhere else None)
     return Obstacle(others.reason, others.message) if others is not None else None

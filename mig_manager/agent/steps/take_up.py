@@ -107,7 +107,14 @@ def _not_under(ctx: Context, grant: Grant, work: Plan) -> StepResult | None:
         return others
     if ctx.kubelet_error:
         return Refuse("KubeletUnreachable", ctx.kubelet_error)
-    return acts.untracked(ctx) or _in_the_way(obstacle(ctx, work, grant.drain)) or others_elsewhere(ctx)
+    refused = acts.untracked(ctx) or _in_the_way(obstacle(ctx, work, grant.drain))
+    if refused is not None:
+        return refused
+    others = others_elsewhere(ctx)
+    if others is not None:
+        # Said with the plan, so that the slot goes to another node at once.
+        ctx.draft.obstacle = Obstacle(others.reason, others.message)
+    return others
 
 
 def _in_the_way(found: Obstacle | None) -> StepResult | None:

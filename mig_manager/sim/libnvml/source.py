@@ -62,7 +62,7 @@ def _functions(table: Functions) -> Iterator[str]:
     for name, target in table.same.items():
         yield f'extern EXPORTED __typeof__({target}) {name} __attribute__((alias("{target}")));'
     for name in table.error_only:
-        yield f"EXPORTED int {name}(void) {{ return is_started() ? NOT_SUPPORTED : UNINITIALIZED; }}"
+        yield f'EXPORTED int {name}(void) {{ return call("{name}", "", NULL); }}'
     yield from _error_string()
 
 

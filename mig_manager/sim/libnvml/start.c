@@ -19,7 +19,7 @@
 
 #define EXPORTED __attribute__((visibility("default")))
 
-enum { SUCCESS = 0, UNINITIALIZED = 1, NOT_SUPPORTED = 3, DRIVER_NOT_LOADED = 9, UNKNOWN = 999 };
+enum { SUCCESS = 0, UNINITIALIZED = 1, DRIVER_NOT_LOADED = 9, UNKNOWN = 999 };
 
 typedef struct object object; /* PyObject, of which only pointers are used */
 

@@ -91,7 +91,8 @@ class Store:
         if self.path is None:
             self._state = state
             return
-        temporary = self.path.with_name(f"{self.path.name}.tmp")
+        file_itself = _followed(self.path)
+        temporary = file_itself.with_name(f"{file_itself.name}.tmp")
         try:
             with temporary.open("w", encoding="utf-8") as file:
                 file.write(encode(state))
@@ -100,7 +101,7 @@ class Store:
             # Readers tell versions apart by the time of change. The file system counts that in ticks: repeat none.
             now = max(time.time_ns(), self._last_changed() + 1)
             os.utime(temporary, ns=(now, now))
-            temporary.replace(self.path)
+            temporary.replace(file_itself)
         except OSError as error:
             raise MachineError(f"writing {self.path}: {error.strerror}") from error
 
@@ -116,7 +117,8 @@ class Store:
         if self.path is None:
             yield
             return
-        lock = self.path.with_name(f"{self.path.name}.lock")
+        file_itself = _followed(self.path)
+        lock = file_itself.with_name(f"{file_itself.name}.lock")
         try:
             # Opened for every change: a descriptor that a forked child inherits would share its lock.
             descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
@@ -129,6 +131,11 @@ class Store:
             # Said, and not left to closing: a child that another thread forks meanwhile has the descriptor, too.
             fcntl.flock(descriptor, fcntl.LOCK_UN)
             os.close(descriptor)
+
+
+def _followed(path: Path) -> Path:
+    """The file that a link leads to: the machine has one lock, whatever it is called, and a link stays one."""
+    return Path(os.path.realpath(path))
 
 
 def _version(stat: os.stat_result) -> _Version:

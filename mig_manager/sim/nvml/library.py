@@ -60,9 +60,14 @@ class Library:
         return Function(lambda *arguments: self.invoke(symbol, arguments))
 
     def invoke(self, symbol: str, arguments: Sequence[Argument]) -> int:
-        """Call a function and return NVML's code; MachineError when the machine cannot be read."""
+        """Call a function and return NVML's code; MachineError when the machine cannot be read.
+
+        One that is not modelled is not supported.
+        """
         if symbol != INIT and not self._sessions:
             return int(NvmlCode.UNINITIALIZED)
+        if symbol not in SYMBOLS:
+            return int(NvmlCode.NOT_SUPPORTED)
         try:
             if enter(self._store, symbol, self._sleep):
                 return int(NvmlCode.SUCCESS)

@@ -12,9 +12,11 @@ from mig_manager.agent.names import CORDONED, PAUSED
 from mig_manager.agent.outcome import CLIENTS_S
 from mig_manager.agent.planning import must_leave
 from mig_manager.agent.pods import Pod
+from mig_manager.agent.results import SOON_S, Wait
 from mig_manager.api.rest import LONGEST_REST_S
 from mig_manager.geometry.state import Holder, SliceKey
 from mig_manager.kube.drain.classify import CORDON_TAINT, MIRROR
+from mig_manager.kube.drain.once import BLOCKED_RETRY_S
 from mig_manager.kube.errors import UnavailableError
 from mig_manager.kube.kinds import DAEMON_SET, EVENT, NODE, POD, POD_DISRUPTION_BUDGET
 from mig_manager.planner.node import plan_node
@@ -50,6 +52,26 @@ def guarded(make: Make, **drain: Any) -> World:  # noqa: ANN401 - terms as they 
 def mark(w: World, name: str, metadata: dict[str, object]) -> None:
     """Change a pod's metadata."""
     w.kube.patch(POD, name, {"metadata": metadata}, "default")
+
+
+# -- what a drain says while it waits, and when it comes again --
+
+
+def test_budget_is_asked_again_when_it_said(world: Make) -> None:
+    """The wait is the one that goes with the refusal, and its message is the API server's."""
+    text = "The disruption budget pdb needs 1 healthy pods and has 1 currently"
+    expected = Wait("EvictionBlocked", BLOCKED_RETRY_S, f"evicting Pod default/goes: {text}")
+    w = guarded(world)
+    assert [expected] * 2 == [w.run_pass().result for _ in range(2)]
+
+
+def test_pods_that_leave_are_looked_for_soon(world: Make) -> None:
+    """While somebody is leaving it is said who."""
+    w = planned(world)
+    w.pod("goes", GOING)
+    w.grant()
+    expected = Wait("Draining", SOON_S, "waiting for default/goes to leave")
+    assert [expected] * 2 == [w.run_pass().result for _ in range(2)]
 
 
 # -- who cannot be moved: the node is not touched --

@@ -216,4 +216,5 @@ def test_messages_about_bare_pods_behind_a_cordon(toleration: dict[str, str]) ->
     assert isinstance(verdict, Refuse)
     assert "ns/p was created for the node when it was cordoned already; delete it, or wait" in verdict.message
     assert "template" not in verdict.message
+    assert ("ToleratesCordon" if toleration else "IgnoresCordon") == verdict.reason
     assert "again" not in verdict.message

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from mig_manager.agent.names import PAUSED
+from mig_manager.agent.results import SOON_S, Wait
+from mig_manager.agent.steps.drain import IN_USE_RETRY_S
 from mig_manager.sim.model.codes import NvmlCode
 from tests.agent.layouts import every
 from tests.agent.moments import ready_message
@@ -41,6 +43,21 @@ def test_process_that_comes_while_draining(world: Make) -> None:
     assert "stand_down: DrainTimeout" in ended
     assert [4_190_000] == [c.pid for c in w.machine.card(0).clients]
     w.assert_clean()
+
+
+def test_drain_says_whom_it_waits_for_and_comes_again(world: Make) -> None:
+    """A process that nobody evicts, and a pod of which nobody knows yet what it gets."""
+    w = granted(world)
+    advance(w, "pause_clients")
+    w.machine.hold(0, start=2, pid=4_190_000)
+    who = "in use by pid 4190000; `ps -fp PID` on the node says whose it is"
+    text = f"{who}; end it, or stop what starts it for as long as the change takes"
+    assert Wait("InUse", IN_USE_RETRY_S, text) == w.run_pass().result
+    w.machine.free(pid=4_190_000)
+    w.admitting = False
+    w.pod("late", GOING)
+    text = "nobody knows yet which slice default/late will use"
+    assert Wait("PodNotAdmitted", SOON_S, text) == w.run_pass().result
 
 
 def test_bound_pod_that_is_not_admitted_yet(world: Make) -> None:

@@ -6,11 +6,13 @@ from collections.abc import Callable
 
 import pytest
 
+from mig_manager.agent.reconciler import Ending
+from mig_manager.agent.results import SOON_S, StepResult, Wait
 from mig_manager.kube.kinds import MIG_NODE, NODE
 from tests.agent.layouts import every
 from tests.agent.moments import at, killed_at
 from tests.agent.process import Process
-from tests.agent.stories import Make
+from tests.agent.stories import Make, advance, granted
 from tests.agent.worlds import A100, PLUGIN_GATE, World
 
 
@@ -25,7 +27,7 @@ def node_is_new(w: World) -> None:
     w.replace_node()
 
 
-def run_until(w: World, moment: str, act: Callable[[World], None]) -> list[str]:
+def run_until(w: World, moment: str, act: Callable[[World], None]) -> tuple[list[str], Ending]:
     """Go on until that call of a port, let it happen there, and end with that pass; its calls after the moment."""
     for _ in range(20):
         process = Process()
@@ -37,22 +39,26 @@ def run_until(w: World, moment: str, act: Callable[[World], None]) -> list[str]:
                 act(w)
 
         process.look = look
-        w.run_pass(process)
+        ending = w.run_pass(process)
         if done:
-            return process.names[done[0] :]
+            return process.names[done[0] :], ending
         w.tick()
     pytest.fail(f"never came to {moment}")
 
 
-@pytest.mark.parametrize("act", [World.uncordon, plugin_is_back, node_is_new])
-def test_change_after_the_record(world: Make, act: Callable[[World], None]) -> None:
+@pytest.mark.parametrize(
+    ("act", "word"),
+    [(World.uncordon, "Uncordoned"), (plugin_is_back, "ClientsBack"), (node_is_new, "NodeRecreated")],
+)
+def test_change_after_the_record(world: Make, act: Callable[[World], None], word: str) -> None:
     """Uncordoned, a client back, or another Node: nothing is destroyed, and the record is dropped."""
     w = world(A100, cut=(("1g", 0), ("2g", 2), ("3g", 4)))
     w.want(every("1g*3", "3g"))
     w.run_pass()
     w.grant()
     before = w.shape()
-    calls = run_until(w, "journal begun", act)
+    calls, ending = run_until(w, "journal begun", act)
+    assert ("apply", word) == (ending.step, getattr(ending.result, "reason", ""))
     assert "journal dropped" in calls
     assert not [c for c in calls if c.startswith("nvml")]
     assert before == w.shape()
@@ -97,6 +103,72 @@ def test_grant_changes_right_before_the_record(world: Make, act: Callable[[World
         w.tick()
     assert "journal begin" not in process.names
     assert before == w.shape()
+
+
+def comes(w: World) -> None:
+    """A program of the host takes the slice that goes."""
+    w.machine.hold(0, start=2, pid=4_190_000)
+
+
+def kubelet_goes(w: World) -> None:
+    """The kubelet answers no more."""
+    w.kubelet_down = True
+
+
+def changed_at_step(w: World, step: str, act: Callable[[World], None]) -> Ending:
+    """Go on until that step begins, let it happen there, and end with that pass."""
+    for _ in range(20):
+        process = Process()
+        done: list[str] = []
+
+        def begins(process: Process = process, done: list[str] = done) -> None:
+            if process.step == step and not done:
+                done.append(step)
+                act(w)
+
+        process.begins = begins
+        ending = w.run_pass(process)
+        if done:
+            return ending
+        w.tick()
+    pytest.fail(f"never came to {step}")
+
+
+@pytest.mark.parametrize(
+    ("act", "expected"),
+    [
+        (
+            comes,
+            Wait(
+                "InUse",
+                SOON_S,
+                "in use by pid 4190000; `ps -fp PID` on the node says whose it is; end it, or stop what starts it for as "
+                "long as the change takes",
+            ),
+        ),
+        (kubelet_goes, Wait("KubeletUnreachable", SOON_S, "asking the kubelet: nobody listens")),
+    ],
+)
+def test_holders_are_looked_at_when_the_clients_are_away(
+    world: Make, act: Callable[[World], None], expected: StepResult
+) -> None:
+    """Who comes after the drain is found before anything is recorded, and a kubelet that says nothing is waited for."""
+    w = world(A100, cut=(("1g", 0), ("2g", 2), ("3g", 4)))
+    w.want(every("1g*3", "3g"))
+    w.run_pass()
+    w.grant()
+    ending = changed_at_step(w, "check_holders", act)
+    assert ("check_holders", expected) == (ending.step, ending.result)
+    assert w.journal.intent is None
+
+
+def test_holders_are_not_looked_at_when_nothing_is_to_go(world: Make) -> None:
+    """While the new slices are waited for, the kubelet is asked once a pass."""
+    w = granted(world)
+    advance(w, "await_advertised")
+    process = Process()
+    assert "await_advertised" == w.run_pass(process).step
+    assert 1 == process.names.count("kubelet list")
 
 
 def test_recovery_waits_for_the_kubelet(world: Make) -> None:

@@ -16,6 +16,12 @@ from tests.agent.stories import Make, advance, granted
 from tests.agent.worlds import A100, PLUGIN_GATE, World
 
 
+IN_USE = (
+    "in use by pid 4190000; `ps -fp PID` on the node says whose it is; end it, or stop what starts it for as long as the "
+    "change takes"
+)
+
+
 def plugin_is_back(w: World) -> None:
     """Somebody sets the gate back, and the plugin's pod is there again."""
     w.admin.patch(NODE, "n1", {"metadata": {"labels": {PLUGIN_GATE: "true"}}})
@@ -137,15 +143,7 @@ def changed_at_step(w: World, step: str, act: Callable[[World], None]) -> Ending
 @pytest.mark.parametrize(
     ("act", "expected"),
     [
-        (
-            comes,
-            Wait(
-                "InUse",
-                SOON_S,
-                "in use by pid 4190000; `ps -fp PID` on the node says whose it is; end it, or stop what starts it for as "
-                "long as the change takes",
-            ),
-        ),
+        (comes, Wait("InUse", SOON_S, IN_USE)),
         (kubelet_goes, Wait("KubeletUnreachable", SOON_S, "asking the kubelet: nobody listens")),
     ],
 )

@@ -15,10 +15,9 @@ from tests.agent.process import Process
 from tests.agent.stories import Make, advance, granted
 from tests.agent.worlds import A100, PLUGIN_GATE, World
 
-
 IN_USE = (
-    "in use by pid 4190000; `ps -fp PID` on the node says whose it is; end it, or stop what starts it for as long as the "
-    "change takes"
+    "in use by pid 4190000; `ps -fp PID` on the node says whose it is; end it, or stop what starts it for as long as "
+    "the change takes"
 )
 
 

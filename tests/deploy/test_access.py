@@ -288,6 +288,14 @@ def test_evictions_are_not_bound(deployed: Access) -> None:
     agent_on(deployed, "n1").evict(OTHER, "far-away", uid, dry_run=True)
 
 
+def test_evictions_are_as_fast_as_service_accounts_may_be(deployed: Access) -> None:
+    """Nothing else in a new cluster limits their rate; docs/security.md says how to give the agents less."""
+    flow = deployed.request("GET", "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas/service-accounts")[1]["spec"]
+    assert "workload-low" == flow["priorityLevelConfiguration"]["name"]
+    groups = {s["group"]["name"] for rule in flow["rules"] for s in rule["subjects"] if s["kind"] == "Group"}
+    assert {"system:serviceaccounts"} == groups
+
+
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_every_write_is_bound(variant: str) -> None:
     """Whatever the agents' roles let them write is in the policy, evictions excepted."""

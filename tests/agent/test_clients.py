@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from mig_manager.agent.labels import promises
 from mig_manager.agent.names import PAUSE_TAINT, PAUSED_WORD
+from mig_manager.agent.results import SOON_S, Wait
 from mig_manager.kube.kinds import NODE, POD
+from tests.agent.layouts import every
 from tests.agent.moments import said
-from tests.agent.process import NoDeletions
-from tests.agent.stories import CUT, TARGET, Make, advance, granted, versions
+from tests.agent.process import NoDeletions, Process
+from tests.agent.stories import CUT, TARGET, Make, advance, applied, granted, versions
 from tests.agent.worlds import A100, PLUGIN_GATE
 
 
@@ -42,6 +45,27 @@ def test_clients_are_restored_as_they_were(world: Make) -> None:
     assert "release: Done" == w.settle()[-1]
     after = w.node["metadata"]["labels"]
     assert {**gates, PLUGIN_GATE: "true"} == {k: v for k, v in after.items() if "deploy" in k}
+
+
+def test_labels_promise_nothing_while_the_plugin_is_away(world: Make) -> None:
+    """They go in the patch that sends it away, and those of others stay; who is waited for is said."""
+    w = applied(world)
+    w.admin.patch(NODE, "n1", {"metadata": {"labels": {"zone": "a"}}})
+    assert promises(w.node["metadata"]["labels"])
+    w.want(every("7g"))
+    w.run_pass()
+    w.grant()
+    found: list[object] = []
+
+    def look() -> None:
+        labels = w.node["metadata"]["labels"]
+        if labels[PLUGIN_GATE] == PAUSED_WORD and not found:
+            found.extend([promises(labels), labels["zone"]])
+
+    process = Process(look=look)
+    waiting = Wait("PausingClients", SOON_S, "waiting for GPU clients to go: gpu-operator/plugin-2")
+    assert waiting == w.run_pass(process).result
+    assert [{}, "a"] == found
 
 
 def test_plugin_without_a_gate(world: Make) -> None:

@@ -109,7 +109,7 @@ def test_stolen_token(cluster: RealCluster, node: RealNode, others: list[RealNod
         thief.patch(NODE, second.name, {"spec": {"unschedulable": True}})
     with pytest.raises(ClusterError, match="only write its own node"):
         thief.patch(MIG_NODE, second.name, {"status": {"observedGeneration": 1}}, subresource="status")
-    with pytest.raises(ClusterError, match="only report about its own node"):
+    with pytest.raises(ClusterError, match="only report in its own name, about its own node"):
         thief.create(EVENT, event_about(second.name), "default")
     with pytest.raises(ClusterError, match="only delete pods of its own node"):
         thief.delete(POD, plugin["metadata"]["name"], OPERATOR_NAMESPACE)

@@ -8,7 +8,8 @@ import pytest
 
 from mig_manager.agent.availability import unavailable_anyway
 from mig_manager.agent.identity import Cordon, cordon_note, cordon_of, cordoned_since
-from mig_manager.agent.names import CORDONED
+from mig_manager.agent.names import CORDONED, MANAGER
+from mig_manager.agent.ours import handed_back
 
 READY = {"metadata": {}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}}
 
@@ -71,3 +72,10 @@ def test_field_that_somebody_owns_beside_us_is_not_ours(managers: list[str], *, 
 def test_damaged_annotation_says_no_time(annotations: dict[str, str]) -> None:
     """A person may have written there; the hold says since when the node is closed then."""
     assert cordoned_since({"metadata": {"annotations": annotations}}) is None
+
+
+def test_stale_note_goes_by_itself() -> None:
+    """Where nothing but the note of a former cordon is left, exactly that is taken away, from the Node that was read."""
+    metadata = {"name": "n1", "resourceVersion": "7", "annotations": {CORDONED: "{}"}}
+    body = handed_back({"metadata": metadata, "spec": {}}, MANAGER)
+    assert {"metadata": {"annotations": {CORDONED: None}, "resourceVersion": "7"}} == body

@@ -75,7 +75,7 @@ def test_damaged_annotation_says_no_time(annotations: dict[str, str]) -> None:
 
 
 def test_stale_note_goes_by_itself() -> None:
-    """Where nothing but the note of a former cordon is left, exactly that is taken away, from the Node that was read."""
+    """Where nothing but the note of a former cordon is left, that alone is taken away, from the Node as it was read."""
     metadata = {"name": "n1", "resourceVersion": "7", "annotations": {CORDONED: "{}"}}
     body = handed_back({"metadata": metadata, "spec": {}}, MANAGER)
     assert {"metadata": {"annotations": {CORDONED: None}, "resourceVersion": "7"}} == body

@@ -74,6 +74,21 @@ def test_damaged_annotation_says_no_time(annotations: dict[str, str]) -> None:
     assert cordoned_since({"metadata": {"annotations": annotations}}) is None
 
 
+def test_note_names_grant_and_moment() -> None:
+    """People read it, and the next pass."""
+    assert '{"grant": 3, "since": "2026-01-02T03:04:05+00:00"}' == cordon_note(3, datetime(2026, 1, 2, 3, 4, 5, 9, UTC))
+
+
+def test_cordon_goes_with_its_note() -> None:
+    """The field is removed, not set, and only from the Node that was read."""
+    fields = {"f:metadata": {"f:annotations": {f"f:{CORDONED}": {}}}, "f:spec": {"f:unschedulable": {}}}
+    managed = [{"manager": MANAGER, "operation": "Update", "fieldsType": "FieldsV1", "fieldsV1": fields}]
+    metadata = {"name": "n1", "resourceVersion": "7", "annotations": {CORDONED: "{}"}, "managedFields": managed}
+    body = handed_back({"metadata": metadata, "spec": {"unschedulable": True}}, MANAGER)
+    assert {"unschedulable": None} == body["spec"]
+    assert "7" == body["metadata"]["resourceVersion"]
+
+
 def test_stale_note_goes_by_itself() -> None:
     """Where nothing but the note of a former cordon is left, that alone is taken away, from the Node as it was read."""
     metadata = {"name": "n1", "resourceVersion": "7", "annotations": {CORDONED: "{}"}}

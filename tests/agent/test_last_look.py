@@ -166,6 +166,8 @@ def test_holders_are_not_looked_at_when_nothing_is_to_go(world: Make) -> None:
     process = Process()
     assert "await_advertised" == w.run_pass(process).step
     assert 1 == process.names.count("kubelet list")
+    w.kubelet_down = True
+    assert "await_advertised" == w.run_pass().step
 
 
 def test_recovery_waits_for_the_kubelet(world: Make) -> None:

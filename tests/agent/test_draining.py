@@ -13,6 +13,7 @@ from mig_manager.agent.outcome import CLIENTS_S
 from mig_manager.agent.planning import must_leave
 from mig_manager.agent.pods import Pod
 from mig_manager.agent.results import SOON_S, Wait
+from mig_manager.agent.steps.drain import IN_USE_RETRY_S
 from mig_manager.api.rest import LONGEST_REST_S
 from mig_manager.geometry.state import Holder, SliceKey
 from mig_manager.kube.drain.classify import CORDON_TAINT, MIRROR
@@ -72,6 +73,25 @@ def test_pods_that_leave_are_looked_for_soon(world: Make) -> None:
     w.grant()
     expected = Wait("Draining", SOON_S, "waiting for default/goes to leave")
     assert [expected] * 2 == [w.run_pass().result for _ in range(2)]
+
+
+def test_kubelet_that_is_silent_is_asked_again_soon(world: Make) -> None:
+    """Nobody is evicted while it does not say who uses what."""
+    w = guarded(world)
+    advance(w, "drain")
+    w.kubelet_down = True
+    expected = Wait("KubeletUnreachable", IN_USE_RETRY_S, "asking the kubelet: nobody listens")
+    assert expected == w.run_pass().result
+
+
+def test_drain_that_is_overdue_waits_as_before(world: Make) -> None:
+    """Under ``onTimeout: Wait`` it is said for how long at least, and what for; the budget is asked as often as ever."""
+    w = guarded(world, timeoutSeconds=30, onTimeout="Wait")
+    advance(w, "drain")
+    w.tick(31)
+    text = "The disruption budget pdb needs 1 healthy pods and has 1 currently"
+    text = f"for more than 30 s now: evicting Pod default/goes: {text}"
+    assert Wait("DrainOverdue", BLOCKED_RETRY_S, text) == w.run_pass().result
 
 
 # -- who cannot be moved: the node is not touched --

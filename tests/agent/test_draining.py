@@ -85,7 +85,7 @@ def test_kubelet_that_is_silent_is_asked_again_soon(world: Make) -> None:
 
 
 def test_drain_that_is_overdue_waits_as_before(world: Make) -> None:
-    """Under ``onTimeout: Wait`` it is said for how long at least, and what for; the budget is asked as often as ever."""
+    """Under ``onTimeout: Wait`` it is said for how long, and what for; the budget is asked as often as ever."""
     w = guarded(world, timeoutSeconds=30, onTimeout="Wait")
     advance(w, "drain")
     w.tick(31)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 from mig_manager.agent.names import CORDONED
 from mig_manager.kube.kinds import NODE
+from tests.agent.process import Process
 from tests.agent.stories import CUT, TARGET, Make, advance, blocked, granted, guard, versions
 from tests.agent.worlds import A100
 
@@ -65,3 +68,36 @@ def test_untracked_node_that_is_uncordoned_in_mid_flight(world: Make) -> None:
     assert "cordon: OwnershipUnknown" == ended[0]
     assert "stand_down: DrainTimeout" in ended
     w.assert_clean()
+
+
+def test_cordon_of_a_person_in_the_very_moment(world: Make) -> None:
+    """Our cordon is for the Node that was read: one that somebody has cordoned since is his, and stays so."""
+    w = granted(world)
+    process = Process()
+
+    def look() -> None:
+        if process.step == "cordon" and process.names[-1] == "patch Node":
+            w.cordon()
+
+    process.look = look
+    ending = w.run_pass(process)
+    assert ("cordon", "Conflict") == (ending.step, getattr(ending.result, "reason", ""))
+    assert CORDONED not in w.annotations
+    assert "release: Done" == w.settle()[-1]
+    assert w.node["spec"]["unschedulable"]
+
+
+def test_cordon_says_for_which_grant_and_what_the_node_is(world: Make) -> None:
+    """Note and label are in the patch that closes the node."""
+    w = granted(world)
+    found: list[object] = []
+    process = Process()
+
+    def look() -> None:
+        if w.node["spec"].get("unschedulable") and not found:
+            note = json.loads(w.annotations[CORDONED])
+            found.extend([note["grant"] == w.grant_status["id"], w.labels["state"]])
+
+    process.look = look
+    w.run_pass(process)
+    assert [True, "updating"] == found

@@ -498,6 +498,17 @@ def test_before_a_reboot_everybody_leaves(world: Make) -> None:
     assert () == must_leave(plan, {}, here)
 
 
+def test_user_of_a_slice_who_says_no_part_of_it_is_in_the_way(world: Make) -> None:
+    """NVML may name the GPU instance alone: whoever is on one that goes has to leave, and nobody on one that stays."""
+    w = planned(world)
+    with w.agent() as agent, agent.ports.gpus.session() as session:
+        (card,) = session.cards()
+    goes, stays = (next(i for i in card.instances if i.placement.start == start) for start in (2, 4))
+    holders = {SliceKey(card.uuid, i.id): frozenset({Holder(f"pid {i.id}")}) for i in (goes, stays)}
+    plan = plan_node((card,), {}, TARGET)
+    assert (Holder(f"pid {goes.id}"),) == must_leave(plan, holders, [])
+
+
 # -- who was in the way has gone --
 
 

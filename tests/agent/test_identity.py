@@ -74,6 +74,17 @@ def test_damaged_annotation_says_no_time(annotations: dict[str, str]) -> None:
     assert cordoned_since({"metadata": {"annotations": annotations}}) is None
 
 
+@pytest.mark.parametrize(("cordoner", "other"), [(MANAGER, "kubectl"), ("kubectl", MANAGER)])
+def test_owners_of_other_fields_mean_nothing(cordoner: str, other: str) -> None:
+    """Who wrote the taints of a Node has not cordoned it."""
+    managed = [
+        {"manager": cordoner, "fieldsV1": {"f:spec": {"f:unschedulable": {}}}},
+        {"manager": other, "fieldsV1": {"f:spec": {"f:taints": {}}}},
+    ]
+    node = {"metadata": {"managedFields": managed}, "spec": {"unschedulable": True}}
+    assert (cordoner == MANAGER) is cordon_of(node, MANAGER).owned
+
+
 def test_note_names_grant_and_moment() -> None:
     """People read it, and the next pass."""
     assert '{"grant": 3, "since": "2026-01-02T03:04:05+00:00"}' == cordon_note(3, datetime(2026, 1, 2, 3, 4, 5, 9, UTC))

@@ -11,23 +11,42 @@ from tests.agent.process import KilledError, Process
 from tests.agent.worlds import World
 
 
-def at(w: World, moment: str, act: Callable[[World], object], *, time: int = 1, passes: int = 20) -> Ending:
-    """Go on until a pass makes that call for the given time, let it happen right before, and say how the pass ends."""
+def once(
+    w: World,
+    when: Callable[[Process], bool],
+    act: Callable[[World], object],
+    *,
+    passes: int = 20,
+    called: str = "that moment",
+) -> tuple[Process, Ending]:
+    """Go on until that is true of a pass, at a call of a port or where a step begins, and let it happen there, once.
+
+    The process of that pass, and how it ends.
+    """
     for _ in range(passes):
         process = Process()
-        done: list[str] = []
+        done: list[bool] = []
 
-        def look(process: Process = process, done: list[str] = done) -> None:
-            if not done and process.names[-1] == moment and process.names.count(moment) == time:
-                done.append(moment)
+        def look(process: Process = process, done: list[bool] = done) -> None:
+            if not done and when(process):
+                done.append(True)
                 act(w)
 
-        process.look = look
+        process.look = process.begins = look
         ending = w.run_pass(process)
         if done:
-            return ending
+            return process, ending
         w.tick()
-    pytest.fail(f"never came to {moment}")
+    pytest.fail(f"never came to {called}")
+
+
+def at(w: World, moment: str, act: Callable[[World], object], *, time: int = 1, passes: int = 20) -> Ending:
+    """Go on until a pass makes that call for the given time, let it happen right before, and say how the pass ends."""
+
+    def now(process: Process) -> bool:
+        return process.names[-1:] == [moment] and process.names.count(moment) == time
+
+    return once(w, now, act, passes=passes, called=moment)[1]
 
 
 def killed_at(w: World, moment: str, act: Callable[[World], object] = lambda _: None) -> None:

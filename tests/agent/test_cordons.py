@@ -6,9 +6,10 @@ import json
 
 from mig_manager.agent.names import CORDONED
 from mig_manager.kube.kinds import NODE
+from tests.agent.moments import once
 from tests.agent.process import Process
 from tests.agent.stories import CUT, TARGET, Make, advance, blocked, granted, guard, versions
-from tests.agent.worlds import A100
+from tests.agent.worlds import A100, World
 
 
 def test_persons_cordon_stays(world: Make) -> None:
@@ -73,14 +74,7 @@ def test_untracked_node_that_is_uncordoned_in_mid_flight(world: Make) -> None:
 def test_cordon_of_a_person_in_the_very_moment(world: Make) -> None:
     """Our cordon is for the Node that was read: one that somebody has cordoned since is his, and stays so."""
     w = granted(world)
-    process = Process()
-
-    def look() -> None:
-        if process.step == "cordon" and process.names[-1] == "patch Node":
-            w.cordon()
-
-    process.look = look
-    ending = w.run_pass(process)
+    _, ending = once(w, lambda p: p.step == "cordon" and p.names[-1] == "patch Node", World.cordon)
     assert ("cordon", "Conflict") == (ending.step, getattr(ending.result, "reason", ""))
     assert CORDONED not in w.annotations
     assert "release: Done" == w.settle()[-1]

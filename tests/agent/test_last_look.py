@@ -6,11 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from mig_manager.agent.reconciler import Ending
 from mig_manager.agent.results import SOON_S, StepResult, Wait
 from mig_manager.kube.kinds import MIG_NODE, NODE
 from tests.agent.layouts import every
-from tests.agent.moments import at, killed_at
+from tests.agent.moments import at, killed_at, once
 from tests.agent.process import Process
 from tests.agent.stories import Make, advance, granted
 from tests.agent.worlds import A100, PLUGIN_GATE, World
@@ -32,25 +31,6 @@ def node_is_new(w: World) -> None:
     w.replace_node()
 
 
-def run_until(w: World, moment: str, act: Callable[[World], None]) -> tuple[list[str], Ending]:
-    """Go on until that call of a port, let it happen there, and end with that pass; its calls after the moment."""
-    for _ in range(20):
-        process = Process()
-        done: list[int] = []
-
-        def look(process: Process = process, done: list[int] = done) -> None:
-            if process.names[-1] == moment and not done:
-                done.append(len(process.names))
-                act(w)
-
-        process.look = look
-        ending = w.run_pass(process)
-        if done:
-            return process.names[done[0] :], ending
-        w.tick()
-    pytest.fail(f"never came to {moment}")
-
-
 @pytest.mark.parametrize(
     ("act", "word"),
     [(World.uncordon, "Uncordoned"), (plugin_is_back, "ClientsBack"), (node_is_new, "NodeRecreated")],
@@ -62,7 +42,8 @@ def test_change_after_the_record(world: Make, act: Callable[[World], None], word
     w.run_pass()
     w.grant()
     before = w.shape()
-    calls, ending = run_until(w, "journal begun", act)
+    process, ending = once(w, lambda p: p.names[-1:] == ["journal begun"], act)
+    calls = process.names[process.names.index("journal begun") + 1 :]
     assert ("apply", word) == (ending.step, getattr(ending.result, "reason", ""))
     assert "journal dropped" in calls
     assert not [c for c in calls if c.startswith("nvml")]
@@ -87,25 +68,8 @@ def test_grant_changes_right_before_the_record(world: Make, act: Callable[[World
     w.run_pass()
     w.grant()
     before = w.shape()
-    moments: list[str] = []
-
-    def once(_: World) -> None:
-        moments.append("changed")
-        act(w)
-
-    for _ in range(20):
-        process = Process()
-
-        def look(process: Process = process) -> None:
-            # The second read of the kubelet's list in a pass is check_holders', right before begin.
-            if process.names.count("kubelet list") == 2 and not moments:
-                once(w)
-
-        process.look = look
-        w.run_pass(process)
-        if moments:
-            break
-        w.tick()
+    # The second read of the kubelet's list in a pass is check_holders', right before begin.
+    process, _ = once(w, lambda p: p.names.count("kubelet list") == 2, act)
     assert "journal begin" not in process.names
     assert before == w.shape()
 
@@ -118,25 +82,6 @@ def comes(w: World) -> None:
 def kubelet_goes(w: World) -> None:
     """The kubelet answers no more."""
     w.kubelet_down = True
-
-
-def changed_at_step(w: World, step: str, act: Callable[[World], None]) -> Ending:
-    """Go on until that step begins, let it happen there, and end with that pass."""
-    for _ in range(20):
-        process = Process()
-        done: list[str] = []
-
-        def begins(process: Process = process, done: list[str] = done) -> None:
-            if process.step == step and not done:
-                done.append(step)
-                act(w)
-
-        process.begins = begins
-        ending = w.run_pass(process)
-        if done:
-            return ending
-        w.tick()
-    pytest.fail(f"never came to {step}")
 
 
 @pytest.mark.parametrize(
@@ -154,7 +99,7 @@ def test_holders_are_looked_at_when_the_clients_are_away(
     w.want(every("1g*3", "3g"))
     w.run_pass()
     w.grant()
-    ending = changed_at_step(w, "check_holders", act)
+    _, ending = once(w, lambda p: p.step == "check_holders", act)
     assert ("check_holders", expected) == (ending.step, ending.result)
     assert w.journal.intent is None
 

@@ -29,6 +29,7 @@ from tests.agent.stories import CUT, GOING, GUARDED, TARGET, Make, advance, bloc
 from tests.agent.worlds import A100, World, owned_by
 from tests.drain import pods
 
+NO_BUDGET = "evicting Pod default/goes: The disruption budget pdb needs 1 healthy pods and has 1 currently"
 EMPTY_DIR = [{"name": "shm", "emptyDir": {}}]
 
 Terms = dict[str, Any]
@@ -60,8 +61,7 @@ def mark(w: World, name: str, metadata: dict[str, object]) -> None:
 
 def test_budget_is_asked_again_when_it_said(world: Make) -> None:
     """The wait is the one that goes with the refusal, and its message is the API server's."""
-    text = "The disruption budget pdb needs 1 healthy pods and has 1 currently"
-    expected = Wait("EvictionBlocked", BLOCKED_RETRY_S, f"evicting Pod default/goes: {text}")
+    expected = Wait("EvictionBlocked", BLOCKED_RETRY_S, NO_BUDGET)
     w = guarded(world)
     assert [expected] * 2 == [w.run_pass().result for _ in range(2)]
 
@@ -89,9 +89,7 @@ def test_drain_that_is_overdue_waits_as_before(world: Make) -> None:
     w = guarded(world, timeoutSeconds=30, onTimeout="Wait")
     advance(w, "drain")
     w.tick(31)
-    text = "The disruption budget pdb needs 1 healthy pods and has 1 currently"
-    text = f"for more than 30 s now: evicting Pod default/goes: {text}"
-    assert Wait("DrainOverdue", BLOCKED_RETRY_S, text) == w.run_pass().result
+    assert Wait("DrainOverdue", BLOCKED_RETRY_S, f"for more than 30 s now: {NO_BUDGET}") == w.run_pass().result
 
 
 # -- who cannot be moved: the node is not touched --
@@ -357,7 +355,7 @@ def test_clients_that_do_not_go_after_a_long_drain(world: Make, on_timeout: str)
     w = guarded(world, timeoutSeconds=30, onTimeout=on_timeout)
     w.settle(4, seconds=5)
     w.admin.delete(POD_DISRUPTION_BUDGET, "pdb", "default")
-    w._daemon_set = lambda: None  # type: ignore[method-assign]
+    w.plays_daemon_set = lambda: None
     began = w.clock.now()
     ended = w.settle(120, seconds=5)
     late = [e for e in ended if e != "drain: Draining"]
@@ -375,7 +373,7 @@ def test_clients_have_their_own_time_in_a_repair_under_the_same_grant(world: Mak
     w = guarded(world, timeoutSeconds=30, onTimeout="Wait")
     w.settle(4, seconds=5)
     w.admin.delete(POD_DISRUPTION_BUDGET, "pdb", "default")
-    w._daemon_set = lambda: None  # type: ignore[method-assign]
+    w.plays_daemon_set = lambda: None
     w.settle(80, seconds=5)
     assert "DrainTimeout" == w.grant_status["reason"]
     w.cordon()

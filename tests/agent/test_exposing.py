@@ -27,8 +27,8 @@ class LaggingKubelet:
     def __init__(self, w: World) -> None:
         self.lags = True
         self.world = w
-        self.act = w._daemon_set
-        w._daemon_set = self  # type: ignore[method-assign]
+        self.act = w.plays_daemon_set
+        w.plays_daemon_set = self
 
     def __call__(self) -> None:
         """What a DaemonSet does, and the kubelet after it."""
@@ -90,7 +90,7 @@ def test_slices_without_a_device_plugin(world: Make) -> None:
     w.grant()
     plugin = w.plugin()
     assert plugin is not None
-    w._daemon_set = lambda: None  # type: ignore[method-assign]
+    w.plays_daemon_set = lambda: None
     w.kube.delete(POD, plugin["metadata"]["name"], "gpu-operator", grace_s=0)
     w.offered = {}
     assert ["release: Done"] == w.settle()
@@ -105,7 +105,7 @@ def test_node_is_not_released_before_its_allocatable_is_right(world: Make) -> No
     """The scheduler counts by the Node's allocatable: while that lags behind the kubelet the node stays cordoned."""
     w = granted(world)
     advance(w, "pause_clients")
-    report, w._report = w._report, lambda: None  # type: ignore[method-assign]
+    report, w.reports = w.reports, lambda: None
     w.kube.patch(NODE, "n1", {"status": {"allocatable": None}}, subresource="status")
     assert "await_advertised: AwaitingAdvertised" == w.settle(4)[-1]
     assert (
@@ -113,7 +113,7 @@ def test_node_is_not_released_before_its_allocatable_is_right(world: Make) -> No
         == ready_message(w)
     )
     assert w.node["spec"]["unschedulable"]
-    w._report = report  # type: ignore[method-assign]
+    w.reports = report
     w.tick()
     assert "release: Done" == w.settle()[-1]
     w.assert_clean()
@@ -151,8 +151,8 @@ def test_plugin_that_does_not_learn_is_restarted_once(world: Make) -> None:
     w = applied(world)
     w.tick()
     before = plugins(w)
-    stale = w._enumerate()
-    w._enumerate = lambda: stale  # type: ignore[method-assign]
+    stale = w.enumerates()
+    w.enumerates = lambda: stale
     moved(w)
     w.settle(8, seconds=NUDGE_AFTER_S)
     assert len(before) + 1 == len(plugins(w))
@@ -201,7 +201,7 @@ def test_plugin_is_given_time_whenever_it_has_been_right_meanwhile(world: Make) 
     w = applied(world)
     w.tick()
     before, offered = plugins(w), w.offered
-    w._daemon_set = lambda: None  # type: ignore[method-assign]
+    w.plays_daemon_set = lambda: None
     for _ in range(2):
         w.offered = {}
         assert ["take_up: NotAdvertised"] == w.settle(1)
@@ -216,7 +216,7 @@ def test_repair_waits_for_its_own_plugin(world: Make) -> None:
     """A plugin that came too late once has its whole time again when the slices are repaired under the same grant."""
     w = applied(world)
     w.tick()
-    w._enumerate = Enumeration  # type: ignore[method-assign]
+    w.enumerates = Enumeration
     for _ in range(2):
         w.machine.remove_instance(0, start=1)
         advance(w, "await_advertised")
@@ -243,7 +243,7 @@ def comes_back(w: World, at: str, *, runs_s: float) -> None:
     def look() -> None:
         if w.process.names[-1] == at and w.plugin() is None:
             w.admin.patch(NODE, "n1", {"metadata": {"labels": {PLUGIN_GATE: "true"}}})
-            w._daemon_set()
+            w.plays_daemon_set()
             w.clock.sleep(runs_s)
 
     w.process.look = look
@@ -273,9 +273,9 @@ def test_plugin_that_comes_back_in_the_moment_of_the_cut(world: Make, at: str, r
 def test_plugin_from_before_the_cut_is_restarted_once(world: Make) -> None:
     """One that cannot advertise the new slices is not started anew again and again, and people read why it was."""
     w = plugin_is_gone(world)
-    before, old = plugins(w), w._enumerate()
+    before, old = plugins(w), w.enumerates()
     comes_back(w, "journal begun", runs_s=2.0)
-    w._enumerate = lambda: old  # type: ignore[method-assign]
+    w.enumerates = lambda: old
     advance(w, "await_advertised")
     assert "runs since before the cards were changed and is started anew" in ready_message(w)
     ended = w.settle(20, seconds=5)
@@ -327,7 +327,7 @@ def test_plugin_from_after_the_cut_is_left_to_start(world: Make, started: bool) 
     plugin = w.plugin()
     assert plugin is not None
     w.offered = {}
-    w._daemon_set = lambda: None  # type: ignore[method-assign]
+    w.plays_daemon_set = lambda: None
     status: dict[str, Any] = {"conditions": [{"type": "Ready", "status": "True"}]}
     if not started:
         status = {"conditions": [], "containerStatuses": [running_since("2026-01-01T00:00:00Z")]}

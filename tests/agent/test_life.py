@@ -166,7 +166,7 @@ def test_not_advertised_in_time(world: Make) -> None:
     w = granted(world)
     advance(w, "await_advertised")
     w.offered = {}
-    w._daemon_set = lambda: None  # type: ignore[method-assign]
+    w.plays_daemon_set = lambda: None
     ended = w.settle(40, seconds=20)
     assert "release: NotAdvertised" in ended
     assert ("True", "NotAdvertised") == w.condition("Degraded")

@@ -100,6 +100,9 @@ class World:
         self.tools_fail = False
         self.can_reboot = True
         self.reboot_command: Callable[[Process], None] = self.power_cycle
+        self.plays_daemon_set: Callable[[], None] = self._daemon_set
+        self.enumerates: Callable[[], Enumeration] = self._enumerate
+        self.reports: Callable[[], None] = self._report
         self.reboots = 0
         self.persons_cordon = False
         self.process = Process()
@@ -365,8 +368,8 @@ class World:
                 self.kube.end_pod(pod["metadata"]["namespace"], pod["metadata"]["name"])
                 self.deleted.append(name)
         if self._node_exists():
-            self._daemon_set()
-            self._report()
+            self.plays_daemon_set()
+            self.reports()
 
     def _node_exists(self) -> bool:
         return bool(self.admin.list(NODE).items)
@@ -410,7 +413,7 @@ class World:
         if uid != self.enumerated_by:
             # The plugin looks at the cards only at its start.
             self.enumerated_by = uid
-            self.offered = self._enumerate().resources if uid else {}
+            self.offered = self.enumerates().resources if uid else {}
 
     def _enumerate(self) -> Enumeration:
         try:

@@ -14,6 +14,7 @@ from typing import Any
 
 from mig_manager.api.schema import Kind, Schema, crd_schema
 from mig_manager.geometry.errors import LayoutError
+from mig_manager.wording import shortened
 
 MALFORMED = "MalformedObject"
 """The reason of what no schema can have let in."""
@@ -73,6 +74,5 @@ def _is_time(text: str) -> bool:
 
 
 def _wrong(value: object, said: str, path: str) -> LayoutError:
-    text = json.dumps(value, default=str)
-    shown = text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}..."
+    shown = shortened(json.dumps(value, default=str), _SHOWN_CHARACTERS)
     return LayoutError(MALFORMED, f"{shown} is not {said}", _REMEDY, path)

@@ -109,7 +109,7 @@ class KubernetesCluster:
         return self._send(_Request(doing, "get", kind, "GET", kind.path(namespace, name)))
 
     def list(self, kind: Kind, namespace: str | None = None, *, labels: str = "", fields: str = "") -> Listing:
-        """Read all objects that match, in pages of 500."""
+        """Read all objects that match, in pages of ``PAGE_SIZE``."""
         selectors = {"labelSelector": labels, "fieldSelector": fields}
         try:
             return self._list(kind, namespace, {**selectors, "limit": str(PAGE_SIZE)})
@@ -120,7 +120,7 @@ class KubernetesCluster:
     def pages(
         self, kind: Kind, namespace: str | None = None, *, labels: str = "", fields: str = ""
     ) -> Iterator[Listing]:
-        """As ``list``, in pages of 500, one after the other."""
+        """As ``list``, one page of ``PAGE_SIZE`` after the other."""
         yield from self._pages(
             kind, namespace, {"labelSelector": labels, "fieldSelector": fields, "limit": str(PAGE_SIZE)}
         )

@@ -34,6 +34,11 @@ def test_whose_cordon(words: set[str], *, unschedulable: bool, noted: bool, owne
     assert words == true
 
 
+def test_node_without_a_spec_is_open() -> None:
+    """What a Node does not say, nobody has written."""
+    assert Cordon(unschedulable=False, noted=False, owned=False) == cordon_of({"metadata": {}}, MANAGER)
+
+
 @pytest.mark.parametrize("noted", [True, False])
 def test_our_own_cordon_makes_no_node_unavailable_anyway(*, noted: bool) -> None:
     """What we did ourselves is no reason to do more of it without a slot; a person's cordon is."""

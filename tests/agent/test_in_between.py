@@ -10,7 +10,7 @@ import pytest
 from mig_manager.agent import acts
 from mig_manager.agent.context import Context
 from mig_manager.agent.names import CORDONED, PAUSED
-from mig_manager.agent.results import CONTINUE, Refuse, Wait
+from mig_manager.agent.results import CONTINUE, SOON_S, Refuse, Wait
 from mig_manager.api.layout import layout_to_dict
 from mig_manager.gpu.port import GpuError
 from mig_manager.kube.kinds import MIG_NODE, NODE, POD_DISRUPTION_BUDGET
@@ -204,10 +204,9 @@ def context(w: World) -> Iterator[Context]:
 def test_node_is_not_cordoned_without_a_right(world: Make) -> None:
     """Rule A4: an available node that is not held stays schedulable, whoever asks; one that is down may be cordoned."""
     w = world(A100)
+    no_slot = "the node is available, and no slot is held for taking it out"
     with context(w) as ctx:
-        refused = acts.cordon(ctx)
-    assert isinstance(refused, Wait)
-    assert "NodeAvailable" == refused.reason
+        assert Wait("NodeAvailable", SOON_S, no_slot) == acts.cordon(ctx)
     assert not w.node["spec"].get("unschedulable")
     assert CORDONED not in w.annotations
     w.set_ready(ready=False)

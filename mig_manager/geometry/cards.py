@@ -7,7 +7,8 @@ tables only add the name by which layouts may match the card. The data, with its
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import difflib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
@@ -139,12 +140,23 @@ def find_product(model: str) -> Product:
     if found:
         names = ", ".join(p.model for p in found)
         raise LayoutError("AmbiguousModel", f"{model!r} can be several products", f"choose one of {names}")
-    family = wanted.split("-")[0]
-    near = [p.model for p in products() if family and normalise_model(p.model).startswith(family)]
-    names = ", ".join(near or [p.model for p in products()])
-    raise LayoutError(
-        "UnknownModel", f"no card is called {model!r}", f"known {'ones like it' if near else 'ones'}: {names}"
-    )
+    every = [p.model for p in products()]
+    near = _alike(wanted, every)
+    known = f"known ones like it: {', '.join(near)}" if near else f"known ones: {', '.join(every)}"
+    raise LayoutError("UnknownModel", f"no card is called {model!r}", known)
+
+
+def _alike(wanted: str, names: Sequence[str]) -> list[str]:
+    """The names of the family that was meant: the one it begins like, else the one that is spelt nearly so."""
+    family = _family(wanted)
+    families = {name: _family(normalise_model(name)) for name in names}
+    meant = {known for known in families.values() if family and known.startswith(family)}
+    meant = meant or set(difflib.get_close_matches(family, set(families.values()), n=1, cutoff=0.7))
+    return [name for name in names if families[name] in meant]
+
+
+def _family(name: str) -> str:
+    return name.partition("-")[0]
 
 
 def recognise(device_id: int, total_mib: int) -> Product | None:

@@ -80,6 +80,8 @@ def test_unknown_and_ambiguous_models_name_what_can_be_meant() -> None:
         find_product("A100-SXM5-80GB")
     with pytest.raises(LayoutError, match="GB200-186GB, GB200-189GB") as ambiguous:
         find_product("GB200")
+    with pytest.raises(LayoutError, match=r"ones like it: A100-SXM4-40GB, [^H]*$"):
+        find_product("A101")
     with pytest.raises(LayoutError, match="known ones: A100"):
         find_product("Voodoo2")
     assert ("UnknownModel", "AmbiguousModel") == (unknown.value.reason, ambiguous.value.reason)

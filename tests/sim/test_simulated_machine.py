@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -165,6 +166,13 @@ REFUSALS: list[tuple[Callable[[Machine], object], str]] = [
     (lambda _: Machine.create(None, ["A30"], numa=[0, 1]), "2 NUMA nodes for 1 GPUs; name one for each GPU"),
     (lambda _: Machine.create(None, ["A30"], numa=[8]), "there is no NUMA node 8; they are counted from 0 to 7"),
 ]
+
+
+def test_hints_name_the_machine(tmp_path: Path) -> None:
+    """A command that is proposed can be given as it stands, also where the file's name has a blank."""
+    path = tmp_path / "my box"
+    with pytest.raises(MachineError, match=f"mig-manager sim show '{path}'"):
+        Machine.create(path, [A100]).free()
 
 
 @pytest.mark.parametrize(("act", "message"), REFUSALS, ids=[m for _, m in REFUSALS])

@@ -6,6 +6,7 @@ programs do: use a slice, change slices by hand, pull a card, restart.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -166,7 +167,7 @@ class Machine:
                 card.clients = [c for c in card.clients if c not in going]
                 ended += going
             if not ended:
-                raise MachineError("no process uses that", "see who does: mig-manager sim show FILE")
+                raise MachineError("no process uses that", f"see who does: mig-manager sim show {_file(self.store)}")
             return ended
 
     # -- slices changed by hand --
@@ -207,7 +208,7 @@ class Machine:
             if card.clients_of(found.id):
                 raise MachineError(
                     f"destroying GPU instance {found.id} on {label(state, card)}: in use",
-                    "free it first: mig-manager sim free FILE",
+                    f"free it first: mig-manager sim free {_file(self.store)}",
                 )
             card.instances.remove(found)
 
@@ -301,3 +302,8 @@ def _add_instance(
             raise NvmlFault(NvmlCode.NOT_SUPPORTED)
         compute.place(state, card, instance, fitting, None)
     return instance
+
+
+def _file(store: Store) -> str:
+    """How a command names the machine."""
+    return "FILE" if store.path is None else shlex.quote(str(store.path))

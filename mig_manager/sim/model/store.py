@@ -122,6 +122,8 @@ class Store:
         try:
             # Opened for every change: a descriptor that a forked child inherits would share its lock.
             descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        except FileNotFoundError as error:
+            raise MachineError(f"writing {self.path}: there is no directory {lock.parent}", "make it first") from error
         except OSError as error:
             raise MachineError(f"locking {lock}: {error.strerror}") from error
         try:

@@ -14,6 +14,7 @@ from mig_manager.agent.pods import SHARED
 from mig_manager.geometry.names import SliceName
 from mig_manager.geometry.state import Card, SliceKey
 from mig_manager.kube.podresources.values import Devices, physical_id
+from mig_manager.kube.quantity import how_many
 from mig_manager.planner.strategy import Strategy
 
 WHOLE_GPU = "nvidia.com/gpu"
@@ -26,9 +27,6 @@ _UUID = re.compile(r"(?:GPU|MIG)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 _HANDED_OUT = (WHOLE_GPU, "nvidia.com/mig-")
 """How the resources begin whose devices are GPUs; network cards of the same maker have names like these, too."""
-
-_COUNT = re.compile(r"([0-9]{1,15})([kMG]?)")
-_TIMES = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9}
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,13 +125,6 @@ def planned(devices: Iterable[Device]) -> dict[str, frozenset[str]]:
 
 
 def allocatable_counts(node_allocatable: Mapping[str, str]) -> dict[str, int]:
-    """The GPU resources of a Node's ``status.allocatable``; zeros, which stay for ever, are left out.
-
-    Kubernetes writes 1000 as ``1k``.
-    """
-    found: dict[str, int] = {}
-    for name, amount in node_allocatable.items():
-        count = _COUNT.fullmatch(str(amount))
-        if is_gpu_resource(name) and count is not None and int(count[1]):
-            found[name] = int(count[1]) * _TIMES[count[2]]
-    return found
+    """The GPU resources of a Node's ``status.allocatable``; zeros, which stay for ever, are left out."""
+    found = {name: how_many(amount) for name, amount in node_allocatable.items() if is_gpu_resource(name)}
+    return {name: count for name, count in found.items() if count}

@@ -6,8 +6,9 @@ control groups whose pod each is. Together:
 
 - a pod that the kubelet lists with devices holds exactly those, until its containers have stopped; with a device of
   which nobody knows what it is, it holds whatever that may be;
-- a pod that is bound to the node, wants GPU resources and has none of them listed yet may get, or in an init container
-  already use, any free slice of those resources: it counts as a holder of each of them;
+- a pod that is bound to the node and wants more of a GPU resource than is listed for it may get, or already use in an
+  init container, any free slice of that resource: it counts as a holder of each of them. Init containers that have
+  ended want nothing any more;
 - a process of a pod that asks for GPUs makes that pod a holder, whichever slice it uses;
 - one of a pod that asks for none (privileged, or by its runtime's environment) is named with that pod, which is never
   evicted: nobody said that it may be;
@@ -18,6 +19,7 @@ control groups whose pod each is. Together:
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -57,9 +59,10 @@ def holding(
     placed = {key: frozenset(who) for key, who in found.items()}
     for key, holders in doubtful.items():
         found.setdefault(key, set()).update(holders)
-    waiting = {pod.full_name: pod for pod in by_name.values() if not pod.finished}
-    # A network card, which the kubelet may list late or never, says nothing about the slice.
-    missing = {n: set(filter(is_gpu_resource, pod.resources)) - got.get(n, set()) for n, pod in waiting.items()}
+    waiting = {name: pod for name, pod in by_name.items() if not pod.finished}
+    # What no plugin hands out here, a network card or a scheduler's own count, says nothing about the slice.
+    resources = {device.resource for device in known}
+    missing = {n: {r for r in resources if pod.wants.get(r, 0) > got[n][r]} for n, pod in waiting.items()}
     for device in known:
         if device.key not in placed:
             may_get = {
@@ -67,7 +70,7 @@ def holding(
             }
             if may_get:
                 found.setdefault(device.key, set()).update(may_get)
-    asking = {name for name, pod in by_name.items() if pod.resources or name in got}
+    asking = {name for name, pod in by_name.items() if any(map(is_gpu_resource, pod.wants)) or got[name]}
     owners = {uid: pod for pod in by_name.values() for uid in pod.process_uids}
     for key, who in users.found.items():
         for user in who:
@@ -82,11 +85,11 @@ def holding(
 
 def _listed(
     kubelet: Iterable[PodDevices], by_name: Mapping[str, Pod], known: tuple[Device, ...]
-) -> tuple[dict[SliceKey, set[Holder]], dict[SliceKey, set[Holder]], dict[str, set[str]]]:
-    """Who holds what according to the kubelet, who may hold what, and which resources each pod has got."""
+) -> tuple[dict[SliceKey, set[Holder]], dict[SliceKey, set[Holder]], defaultdict[str, Counter[str]]]:
+    """Who holds what according to the kubelet, who may hold what, and how many GPUs of each resource a pod has got."""
     found: dict[SliceKey, set[Holder]] = {}
     doubtful: dict[SliceKey, set[Holder]] = {}
-    got: dict[str, set[str]] = {}
+    got: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for entry in kubelet:
         pod = by_name.get(entry.full_name)
         if pod is None or not pod.finished:
@@ -94,8 +97,9 @@ def _listed(
             holder = Holder(entry.full_name, leaving=pod is None or pod.leaving)
             for resource, device_id in _given(entry):
                 name = resource.removesuffix(SHARED)
-                got.setdefault(entry.full_name, set()).add(name)
                 key = key_of(device_id, known)
+                if key is not None or is_gpu_resource(name):
+                    got[entry.full_name][name] += 1
                 if key is not None:
                     found.setdefault(key, set()).add(holder)
                     continue

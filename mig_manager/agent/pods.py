@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,6 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from mig_manager.kube.drain.classify import FINISHED, MIRROR
+from mig_manager.kube.quantity import how_many
 
 GPU_RESOURCES = "nvidia.com/"
 """How the names of resources begin that may be GPUs: a plugin can be told names of one's own. Network cards of the same
@@ -73,8 +75,7 @@ class Pod:
     @property
     def ready(self) -> bool:
         """Whether its Ready condition is true."""
-        conditions = self.body.get("status", {}).get("conditions") or ()
-        return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
+        return self._is_true("Ready")
 
     @cached_property
     def started(self) -> datetime | None:
@@ -83,20 +84,49 @@ class Pod:
         running = [s["state"]["running"].get("startedAt") for s in statuses if "running" in (s.get("state") or {})]
         return max((datetime.fromisoformat(time) for time in running if time), default=None)
 
+    @property
+    def initialised(self) -> bool:
+        """Whether its ordinary init containers have ended; the kubelet takes that back where it runs them again."""
+        return self._is_true("Initialized")
+
     @cached_property
-    def resources(self) -> frozenset[str]:
-        """What may be GPU resources and any of its containers asks for, init containers and sidecars included."""
-        return frozenset(
-            name.removesuffix(SHARED)
-            for container in self.containers()
-            for amounts in (container.get("resources") or {}).values()
-            if isinstance(amounts, Mapping)
-            for name, amount in amounts.items()
-            if name.startswith(GPU_RESOURCES) and str(amount) != "0"
-        )
+    def wants(self) -> Mapping[str, int]:
+        """How many devices of what may be GPU resources its containers hold together, at most, from now on.
+
+        As Kubernetes reckons a pod's requests: ordinary init containers run one after another, beside the sidecars
+        (``restartPolicy: Always``) that come before them, and what they had is taken first by the containers after
+        them. Those that have ended use nothing, though the kubelet keeps their devices for as long as the pod lives.
+        """
+        lasting: Counter[str] = Counter()
+        at_most: Counter[str] = Counter()
+        spec = self.body.get("spec", {})
+        for container in spec.get("initContainers") or ():
+            if container.get("restartPolicy") == "Always":
+                lasting += _asked(container)
+            elif not self.initialised:
+                at_most |= lasting + _asked(container)
+        for container in spec.get("containers") or ():
+            lasting += _asked(container)
+        return at_most | lasting
 
     def containers(self) -> Iterator[Mapping[str, Any]]:
         """All its containers."""
         spec = self.body.get("spec", {})
         yield from spec.get("initContainers") or ()
         yield from spec.get("containers") or ()
+
+    def _is_true(self, condition: str) -> bool:
+        conditions = self.body.get("status", {}).get("conditions") or ()
+        return any(c["type"] == condition and c["status"] == "True" for c in conditions)
+
+
+def _asked(container: Mapping[str, Any]) -> Counter[str]:
+    """What one container asks for; of a GPU, request and limit are the same."""
+    found: Counter[str] = Counter()
+    for amounts in (container.get("resources") or {}).values():
+        # Beside limits and requests there is a list of claims.
+        for name, amount in amounts.items() if isinstance(amounts, Mapping) else ():
+            if name.startswith(GPU_RESOURCES):
+                plain = name.removesuffix(SHARED)
+                found[plain] = max(found[plain], how_many(amount))
+    return +found

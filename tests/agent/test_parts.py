@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import stat
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -96,6 +96,71 @@ def test_init_containers_count() -> None:
     assert {"MIG-1": {"ns/p"}, "MIG-2": {"ns/p"}} == who(wants)
 
 
+def init(amount: int, *, sidecar: bool = False) -> dict[str, Any]:
+    always = {"restartPolicy": "Always"} if sidecar else {}
+    return {"name": "i", "resources": {"limits": {SMALL: str(amount)}}, **always}
+
+
+def of_containers(*first: dict[str, Any], mine: int = 0, initialised: bool = False) -> Pod:
+    """A pod with these init containers, and one of its own that asks for as many small slices."""
+    own = {"name": "c", "resources": {"limits": {SMALL: str(mine)}, "requests": {SMALL: str(mine)}, "claims": []}}
+    return Pod(
+        {
+            "metadata": {"name": "p", "namespace": "ns", "uid": "u"},
+            "spec": {"initContainers": list(first), "containers": [own]},
+            "status": {"conditions": [{"type": "Initialized", "status": str(initialised)}]},
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("pod", "before", "after"),
+    [
+        (lambda done: of_containers(mine=2, initialised=done), 2, 2),
+        (lambda done: of_containers(init(2), mine=1, initialised=done), 2, 1),
+        (lambda done: of_containers(init(1), mine=2, initialised=done), 2, 2),
+        (lambda done: of_containers(init(1), init(3), initialised=done), 3, 0),
+        (lambda done: of_containers(init(1, sidecar=True), mine=1, initialised=done), 2, 2),
+        (lambda done: of_containers(init(1, sidecar=True), init(3), mine=1, initialised=done), 4, 2),
+        (lambda done: of_containers(init(3), init(1, sidecar=True), mine=1, initialised=done), 3, 2),
+    ],
+)
+def test_how_many_devices_a_pod_wants(pod: Callable[[bool], Pod], before: int, after: int) -> None:
+    """As Kubernetes reckons requests: init containers one after another, beside the sidecars before them."""
+    wanted = [pod(done).wants.get(SMALL, 0) for done in (False, True)]
+    assert [before, after] == wanted
+
+
+def test_more_than_is_listed_may_be_anywhere() -> None:
+    """An init container with two slices of which the kubelet lists the one for later stands on the free one, too."""
+    listed_pods = (kubelet("p", "MIG-1"),)
+    running = of_containers(init(2), mine=1)
+    assert {"MIG-1": {"ns/p"}, "MIG-2": {"ns/p"}} == who(running, listed_pods=listed_pods)
+    assert frozenset({"ns/p"}) == holding(ALL, [running], listed_pods, Users(), ()).unplaced
+    over = of_containers(init(2), mine=1, initialised=True)
+    assert {"MIG-1": {"ns/p"}} == who(over, listed_pods=listed_pods)
+
+
+def test_pod_of_which_one_container_is_listed() -> None:
+    """The kubelet admits container by container: who has got one of two devices may get any free one."""
+    half = of_containers(mine=2)
+    assert {"MIG-1": {"ns/p"}, "MIG-2": {"ns/p"}} == who(half, listed_pods=(kubelet("p", "MIG-1"),))
+    assert {"MIG-1": {"ns/p"}, "MIG-2": {"ns/p"}} == who(half, listed_pods=(kubelet("p", "MIG-1", "MIG-2"),))
+    assert frozenset() == holding(ALL, [half], [kubelet("p", "MIG-1", "MIG-2")], Users(), ()).unplaced
+
+
+def test_init_container_that_ended_holds_nothing() -> None:
+    """Whose init container alone wanted a slice uses none any more, and stands in nobody's way."""
+    assert {} == who(of_containers(init(1), initialised=True))
+
+
+def test_counts_of_a_scheduler_are_not_waited_for() -> None:
+    """What no plugin hands out (memory of a shared GPU, say) tells nothing about which device a pod has."""
+    shares = pod("p", "nvidia.com/gpu", "nvidia.com/gpumem")
+    listed_pods = (kubelet("p", "GPU-b", resource="nvidia.com/gpu"),)
+    assert frozenset() == holding(ALL, [shares], listed_pods, Users(), ()).unplaced
+
+
 def test_shared_resources_count_under_their_plain_name() -> None:
     """A time-sliced resource that was renamed is the same slice."""
     assert {"MIG-1": {"ns/p"}} == who(
@@ -138,10 +203,21 @@ def test_network_cards_are_not_waited_for() -> None:
 
 
 def test_whoever_asks_under_a_name_of_ones_own_can_be_evicted() -> None:
-    """A plugin can be told other names for GPUs: the process of such a pod makes it a holder, and no stranger."""
+    """A plugin can be told other names for GPUs: the process of a pod with such a device is no stranger."""
+    elsewhere = {TWO.key: frozenset({User(7, "python", "p")})}
+    renamed = "nvidia.com/a100-slice"
+    given = (kubelet("p", "MIG-1", resource=renamed),)
+    assert {"MIG-1": {"ns/p"}, "MIG-2": {"ns/p"}} == who(pod("p", renamed), listed_pods=given, processes=elsewhere)
+    stranger = {"ns/p by its pid 7 (python)"}
+    assert {"MIG-2": stranger} == who(pod("p", "example.com/gpu"), processes=elsewhere)
+
+
+@pytest.mark.parametrize("listed_pods", [(), (kubelet("p", "0000:3b:02.0", resource="nvidia.com/hostdev"),)])
+def test_pod_with_a_network_card_alone_asks_for_no_gpu(listed_pods: tuple[PodDevices, ...]) -> None:
+    """NVIDIA's network cards have names like its GPUs: who has one, and is on a slice, is named and never evicted."""
     mine = {ONE.key: frozenset({User(7, "python", "p")})}
-    assert {"MIG-1": {"ns/p"}} == who(pod("p", "nvidia.com/a100-slice"), processes=mine)
-    assert {"MIG-1": {"ns/p by its pid 7 (python)"}} == who(pod("p", "example.com/gpu"), processes=mine)
+    found = who(pod("p", "nvidia.com/hostdev"), listed_pods=listed_pods, processes=mine)
+    assert {"MIG-1": {"ns/p by its pid 7 (python)"}} == found
 
 
 def test_network_cards_are_no_devices_of_ours() -> None:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from mig_manager.agent.names import PAUSED
 from mig_manager.agent.results import SOON_S, Wait
 from mig_manager.agent.steps.drain import IN_USE_RETRY_S
+from mig_manager.kube.kinds import POD
 from mig_manager.sim.model.codes import NvmlCode
 from tests.agent.layouts import every
 from tests.agent.moments import ready_message
 from tests.agent.stories import GOING, Make, advance, granted
-from tests.agent.worlds import A100
+from tests.agent.worlds import A100, World
+
+SMALL = "nvidia.com/mig-1g.10gb"
 
 
 def test_pod_with_two_slices_of_which_one_goes(world: Make) -> None:
@@ -85,6 +88,43 @@ def test_bound_pod_that_gets_another_slice_stays(world: Make) -> None:
     assert "release: Done" == w.settle()[-1]
     assert [] == w.deleted
     assert "2g.20gb@2" in w.shape()[0]
+
+
+def initialised(w: World, name: str, *, done: bool) -> None:
+    status = {
+        "phase": "Running" if done else "Pending",
+        "conditions": [{"type": "Initialized", "status": str(done)}, {"type": "Ready", "status": str(done)}],
+    }
+    w.kube.patch(POD, name, {"status": status}, "default", subresource="status")
+
+
+def test_second_slice_of_a_running_init_container_stays(world: Make) -> None:
+    """The kubelet lists the slice that a pod's own container will have; its init container uses another one as well."""
+    w = world(A100, cut=(("1g", 0), ("1g", 1), ("3g", 4)))
+    first = [{"name": "i", "resources": {"limits": {SMALL: "2"}}}]
+    w.pod("p", SMALL, device=w.device_at(0, 0), initContainers=first)
+    initialised(w, "p", done=False)
+    w.want(every("1g", "2g", "3g"))
+    w.run_pass()
+    w.grant()
+    assert "drain: PodNotAdmitted" == w.settle(5)[-1]
+    assert ["1g.10gb@0 1g.10gb@1 3g.40gb@4"] == w.shape()
+    initialised(w, "p", done=True)
+    assert "release: Done" in w.settle(10)
+    assert (["1g.10gb@0 2g.20gb@2 3g.40gb@4"], []) == (w.shape(), w.deleted)
+
+
+def test_init_container_that_ended_long_ago_is_in_nobodys_way(world: Make) -> None:
+    """Who needed a slice for a start only closes no node for the rest of its life."""
+    w = granted(world)
+    first = [{"name": "i", "resources": {"limits": {GOING: "1"}}}]
+    w.admitting = False
+    w.pod("web", "example.com/none", initContainers=first)
+    initialised(w, "web", done=False)
+    assert "drain: PodNotAdmitted" == w.settle(3)[-1]
+    initialised(w, "web", done=True)
+    assert "release: Done" in w.settle(10)
+    assert [] == w.deleted
 
 
 def test_nobody_is_evicted_while_slices_have_no_names(world: Make) -> None:

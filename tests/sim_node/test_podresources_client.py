@@ -42,15 +42,15 @@ def refusing(code: grpc.StatusCode, text: str) -> Callable[[grpc.ServicerContext
 
 
 def test_everything_arrives(socket: Path) -> None:
-    """Namespaces, names, containers, resources and ids arrive, entries of one resource apart as they were sent."""
-    devices = [pb.ContainerDevices(resource_name="r/a", device_ids=[i]) for i in ("x", "y")]
+    """Namespaces, names, containers, resources and ids arrive; entries of one resource stay apart, in order."""
+    devices = [pb.ContainerDevices(resource_name="r/a", device_ids=ids) for ids in (["z", "y"], ["x"])]
     container = pb.ContainerResources(name="c", devices=devices)
     pod = pb.PodResources(name="p", namespace="ns", containers=[container])
     server = answering(lambda _: pb.ListPodResourcesResponse(pod_resources=[pod]), socket)
     with PodResources(socket) as client:
         (found,) = client.list()
     server.stop()
-    held = (Devices("r/a", ("x",)), Devices("r/a", ("y",)))
+    held = (Devices("r/a", ("x",)), Devices("r/a", ("y", "z")))
     assert PodDevices("ns", "p", (ContainerDevices("c", held),)) == found
     assert "ns/p" == found.full_name
     assert held == found.devices

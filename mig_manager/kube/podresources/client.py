@@ -117,4 +117,5 @@ def _pod(pod: pb.PodResources) -> PodDevices:
 
 
 def _devices(entries: Iterable[pb.ContainerDevices]) -> tuple[Devices, ...]:
-    return tuple(Devices(e.resource_name, tuple(e.device_ids)) for e in entries)
+    """In an order of ours: the kubelet ranges over maps, and gives the same devices in another order each time."""
+    return tuple(sorted(Devices(e.resource_name, tuple(sorted(e.device_ids))) for e in entries))

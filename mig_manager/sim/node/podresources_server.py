@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
@@ -69,9 +70,12 @@ class PodResourcesServer:
         )
 
     def _entries(self, devices: Mapping[str, Iterable[str]]) -> list[pb.ContainerDevices]:
-        """One entry for every device, as containerDevicesFromResourceDeviceInstances of the kubelet makes them."""
+        """One entry for every device, as containerDevicesFromResourceDeviceInstances of the kubelet makes them.
+
+        In any order: the kubelet ranges over maps.
+        """
         places = self._numa_nodes()
-        return [
+        entries = [
             pb.ContainerDevices(
                 resource_name=resource,
                 device_ids=[device],
@@ -80,3 +84,5 @@ class PodResourcesServer:
             for resource, ids in devices.items()
             for device in ids
         ]
+        random.shuffle(entries)
+        return entries

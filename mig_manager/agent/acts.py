@@ -73,7 +73,7 @@ def pause(ctx: Context) -> StepResult:
     The labels that promise slices go in that patch too: what no plugin offers is not exposed.
     """
     clients = due_clients(ctx)
-    paused = wanted_pause(clients, ctx.node, ctx.pods)
+    paused = wanted_pause(clients, ctx.node, ctx.pods, ctx.strategy_of("Auto"))
     body = patch_for(paused, ctx.node)
     if body:
         present = ctx.node["metadata"].get("labels") or {}
@@ -81,12 +81,12 @@ def pause(ctx: Context) -> StepResult:
         patch_node(ctx, body)
     there = must_go(clients, paused, ctx.pods)
     for pod in there:
-        if not pod.leaving and not any(c.gate and c.is_pod(pod) for c in clients):
+        if not pod.leaving and not any(c.is_pod(pod) and c.gated(pod) for c in clients):
             delete_pod(ctx, pod)
     if there:
         names = named(pod.body for pod in sorted(there, key=lambda pod: pod.full_name))
         return Wait("PausingClients", SOON_S, f"waiting for GPU clients to go: {names}")
-    away = [c for c in clients if c.plugin and (c.gate in paused.gates if c.gate else paused.taint)]
+    away = any(c.plugin and (c.gate in paused.gates or paused.taint) for c in clients)
     still = offered(ctx.allocatable)
     if away and still and ctx.strategy is not Strategy.NONE and not _only_restarted(ctx, paused.restart):
         return Wait("PausingClients", SOON_S, f"the kubelet still offers {', '.join(sorted(still))}")
@@ -103,7 +103,7 @@ def restart_clients(ctx: Context) -> None:
     paused = ctx.pause
     for client in ctx.settings.clients:
         if paused is not None and client.name in paused.restart:
-            for pod in client.pods(ctx.pods):
+            for pod in client.ungated(ctx.pods):
                 delete_pod(ctx, pod)
 
 

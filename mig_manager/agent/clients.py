@@ -1,9 +1,11 @@
 """GPU clients: who they are on this node, how they are paused, and what it takes to bring each back as it was.
 
 A client with a gate (a deploy label of the GPU operator) is paused by that label. Absent or empty counts as true
-there, since the operator resets it to true; any other word is somebody's wish and respected. A client without a gate
-is kept away by a taint and its pods are deleted; one that tolerates every taint is deleted before and after instead.
-What was paused, and what the labels were, stands in one annotation that is written in the same patch as the pause.
+there, since the operator resets it to true; any other word is somebody's wish and respected. That moves only pods whose
+``spec.nodeSelector`` names the gate, as those of the operator's DaemonSets do; others may carry the operator's labels
+too (Google's own DCGM does). They, and those of a client without a gate, are kept away by a taint and deleted; those of
+one that tolerates every taint are deleted before and after instead. What was paused, and what the labels were, stands
+in one annotation that is written in the same patch as the pause.
 """
 
 from __future__ import annotations
@@ -19,6 +21,8 @@ from typing import Any
 from mig_manager.agent.names import PAUSE_TAINT, PAUSED, PAUSED_WORD
 from mig_manager.agent.pods import Pod
 from mig_manager.geometry.state import SliceKey
+from mig_manager.kube.drain.classify import MIRROR
+from mig_manager.planner.strategy import Strategy
 
 DEPLOYED = "true"
 
@@ -60,18 +64,33 @@ class GpuClient:
         """Its pods among these, as far as they have not ended."""
         return [pod for pod in pods if self.is_pod(pod) and not pod.finished]
 
+    def gated(self, pod: Pod) -> bool:
+        """Whether the gate sends this pod of its away: the pod must ask for that label, and static ones ask nobody."""
+        selector = pod.body.get("spec", {}).get("nodeSelector") or {}
+        return bool(self.gate) and self.gate in selector and not is_static(pod)
+
+    def ungated(self, pods: Iterable[Pod]) -> list[Pod]:
+        """Its pods among these that have to be deleted to make them go."""
+        return [pod for pod in self.pods(pods) if not self.gated(pod)]
+
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """What is paused: former values of gates (``None``: the label was absent), our taint, and who is only restarted."""
+    """What is paused: former values of gates (``None``: the label was absent), our taint, and who is only restarted.
+
+    ``strategy`` is what the device plugin used when it was sent away: nobody can ask it meanwhile. ``None`` where an
+    agent paused it that did not note that yet.
+    """
 
     gates: Mapping[str, str | None] = field(default_factory=dict)
     taint: bool = False
     restart: tuple[str, ...] = ()
+    strategy: Strategy | None = None
 
     def to_text(self) -> str:
         """The value of the annotation."""
-        return json.dumps({"labels": dict(self.gates), "taint": self.taint, "restart": list(self.restart)})
+        noted = {"labels": dict(self.gates), "taint": self.taint, "restart": list(self.restart)}
+        return json.dumps(noted if self.strategy is None else {**noted, "strategy": self.strategy})
 
     @classmethod
     def of(cls, node: Mapping[str, Any]) -> Pause | None:
@@ -88,7 +107,7 @@ class Pause:
         if text is None and not gates and not taint:
             return None
         noted = _noted(text) if text is not None else cls()
-        return cls({**gates, **noted.gates}, taint or noted.taint, noted.restart)
+        return cls({**gates, **noted.gates}, taint or noted.taint, noted.restart, noted.strategy)
 
 
 def _noted(text: str) -> Pause:
@@ -102,7 +121,8 @@ def _noted(text: str) -> Pause:
         return Pause()
     if not all(isinstance(name, str) for name in restart):
         return Pause()
-    return Pause(gates, bool(taint), restart)
+    strategy = next((known for known in Strategy if known == value.get("strategy")), None)
+    return Pause(gates, bool(taint), restart, strategy)
 
 
 def load_clients(path: Path | None = None) -> tuple[GpuClient, ...]:
@@ -149,22 +169,27 @@ def due(clients: Iterable[GpuClient], *, mode_change: bool) -> tuple[GpuClient, 
     return tuple(client for client in clients if mode_change or client.when == EVERY_CHANGE)
 
 
-def wanted_pause(clients: Sequence[GpuClient], node: Mapping[str, Any], pods: Sequence[Pod]) -> Pause:
-    """What must be paused on this node, with what an earlier pause has recorded already."""
+def wanted_pause(
+    clients: Sequence[GpuClient], node: Mapping[str, Any], pods: Sequence[Pod], strategy: Strategy | None = None
+) -> Pause:
+    """What must be paused on this node, with what an earlier pause has recorded already.
+
+    ``strategy`` is the device plugin's, for the record of a pause that begins.
+    """
     labels = node["metadata"].get("labels") or {}
-    before = Pause.of(node) or Pause()
+    before = Pause.of(node) or Pause(strategy=strategy)
     gates, restart, taint = dict(before.gates), set(before.restart), before.taint
     for client in clients:
-        there = client.pods(pods)
+        ungated = client.ungated(pods)
         if client.gate:
             value = labels.get(client.gate)
-            if value == DEPLOYED or (not value and there):
+            if value == DEPLOYED or (not value and any(client.gated(pod) for pod in client.pods(pods))):
                 gates.setdefault(client.gate, value)
-        elif any(_tolerates(pod) for pod in there):
+        if any(_tolerates(pod) for pod in ungated):
             restart.add(client.name)
-        elif there:
+        elif ungated:
             taint = True
-    return Pause(gates, taint, tuple(sorted(restart)))
+    return Pause(gates, taint, tuple(sorted(restart)), before.strategy)
 
 
 def pause_patch(pause: Pause, node: Mapping[str, Any]) -> dict[str, Any]:
@@ -200,14 +225,19 @@ def must_go(clients: Sequence[GpuClient], pause: Pause, pods: Sequence[Pod]) -> 
     return [
         pod
         for client in clients
-        if (client.gate in pause.gates if client.gate else pause.taint and client.name not in pause.restart)
         for pod in client.pods(pods)
+        if (client.gate in pause.gates if client.gated(pod) else pause.taint and client.name not in pause.restart)
     ]
 
 
 def plugin_pods(clients: Sequence[GpuClient], pods: Sequence[Pod]) -> list[Pod]:
     """The device plugin's pods on this node."""
     return [pod for client in clients if client.plugin for pod in client.pods(pods)]
+
+
+def is_static(pod: Pod) -> bool:
+    """Whether it is the API's image of a static pod: deleting that ends nothing."""
+    return MIRROR in (pod.body["metadata"].get("annotations") or {})
 
 
 def _tolerates(pod: Pod) -> bool:

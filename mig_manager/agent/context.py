@@ -105,7 +105,8 @@ class Memory:
     when the cards were last changed, until a plugin from before was started anew for it. ``announced`` are the uids of
     pods that have been told that they will be evicted. ``blockers`` are the pods that were in the way when an attempt
     was given up, by ``namespace/name``. ``elsewhere`` says that somebody was in charge by objects that are read for
-    that only: then they are read in every pass, until he is gone.
+    that only, or that a client's pods may not be deleted: then that is asked in every pass, until it is not so.
+    ``strategy`` is what the device plugin's pod showed last: while it starts anew there is none.
     """
 
     since: dict[str, datetime] = field(default_factory=dict)
@@ -114,6 +115,7 @@ class Memory:
     announced: frozenset[str] = frozenset()
     blockers: frozenset[str] = frozenset()
     elsewhere: bool = False
+    strategy: Strategy | None = None
 
     def cut(self, now: datetime) -> None:
         """The cards have just been changed: whatever device plugin is there by now has not seen it."""
@@ -294,7 +296,7 @@ class Context:
 
     def strategy_of(self, wanted: WantedStrategy) -> Strategy:
         """A wanted strategy, resolved on this node."""
-        return strategy_for(wanted, self.node, self.settings.clients, self.pods)
+        return strategy_for(wanted, self.node, self.settings.clients, self.pods, self.memory.strategy)
 
     @property
     def devices(self) -> tuple[Device, ...]:

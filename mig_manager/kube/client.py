@@ -172,12 +172,14 @@ class KubernetesCluster:
         uid: str | None = None,
         resource_version: str | None = None,
         grace_s: int | None = None,
+        dry_run: bool = False,
     ) -> None:
-        """Ask for an object's deletion."""
+        """Ask for an object's deletion, or only whether it would be allowed."""
         kind.check_scope(namespace)
-        options = _delete_options(uid, resource_version, grace_s)
+        options = _delete_options(uid, resource_version, grace_s) | ({"dryRun": ["All"]} if dry_run else {})
         doing = f"deleting {kind.describe(name, namespace)}"
-        self._send(_Request(doing, "delete", kind, "DELETE", kind.path(namespace, name), options))
+        verb = "delete-dry-run" if dry_run else "delete"
+        self._send(_Request(doing, verb, kind, "DELETE", kind.path(namespace, name), options))
 
     def evict(self, namespace: str, name: str, uid: str, *, dry_run: bool = False, grace_s: int | None = None) -> None:
         """Delete a pod if its PodDisruptionBudget allows, or only ask."""

@@ -100,9 +100,11 @@ class Cluster(Protocol):
         uid: str | None = None,
         resource_version: str | None = None,
         grace_s: int | None = None,
+        dry_run: bool = False,
     ) -> None:
         """Ask for an object's deletion; a pod on a node stays until its grace period is over.
 
+        With ``dry_run`` only ask whether it would be allowed (ForbiddenError), and change nothing.
         ConflictError when it has not that uid or resourceVersion; NotFoundError.
         """
         ...

@@ -101,13 +101,16 @@ class Process:
             raise self.fault.error(doing)
 
 
+@dataclass
 class NoDeletions(Process):
-    """An agent that may not delete pods in the namespace of the GPU clients."""
+    """An agent that may not delete pods in the namespace of the GPU clients; ``verbs`` are those that are refused."""
+
+    verbs: tuple[str, ...] = ("delete", "delete-dry-run")
 
     def request(self, doing: str, *, answered: bool) -> None:
         """Refuse it."""
         super().request(doing, answered=answered)
-        if doing == "delete Pod":
+        if doing in {f"{verb} Pod" for verb in self.verbs}:
             raise ForbiddenError(doing, "not in this namespace")
 
 

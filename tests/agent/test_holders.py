@@ -26,11 +26,18 @@ from tests.agent.worlds import A100, CLIENTS, H100, World
 DONE = ["1g.10gb@0 1g.10gb@1 1g.10gb@2 3g.40gb@4"]
 
 
-def unasked(w: World, name: str, *files: str, labels: dict[str, str] | None = None, namespace: str = "default") -> int:
+def unasked(
+    w: World,
+    name: str,
+    *files: str,
+    labels: dict[str, str] | None = None,
+    namespace: str = "default",
+    selector: dict[str, str] | None = None,
+) -> int:
     """A pod that asks for no GPU and has these device files open; the pid of its process."""
     body = {
         "metadata": {"name": name, "labels": labels or {}},
-        "spec": {"nodeName": "n1", "containers": [{"name": "c"}]},
+        "spec": {"nodeName": "n1", "containers": [{"name": "c"}], "nodeSelector": selector or {}},
     }
     uid = w.kube.create(POD, body, namespace)["metadata"]["uid"]
     return host(w, "python", *files, pod_uid=uid)
@@ -249,7 +256,8 @@ def test_gpu_clients_are_in_nobodys_way_before_they_are_paused(world: Make) -> N
     w = granted(world)
     gate = {"nvidia.com/gpu.deploy.dcgm-exporter": "true"}
     w.admin.patch(NODE, "n1", {"metadata": {"labels": gate}})
-    pid = unasked(w, "exporter", *slice_files(w, 2), labels={"app": "nvidia-dcgm-exporter"}, namespace="gpu-operator")
+    labels = {"app": "nvidia-dcgm-exporter"}
+    pid = unasked(w, "exporter", *slice_files(w, 2), labels=labels, namespace="gpu-operator", selector=gate)
     ended = w.settle(3)
     assert "pause_clients: PausingClients" == ended[-1]
     assert "gpu-operator/exporter" in ready_message(w)

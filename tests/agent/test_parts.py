@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import stat
 import threading
@@ -40,6 +41,7 @@ from mig_manager.geometry.names import SliceName
 from mig_manager.geometry.state import Holder, SliceKey
 from mig_manager.gpu.holders import Users
 from mig_manager.gpu.proc import User
+from mig_manager.kube.drain.classify import MIRROR
 from mig_manager.kube.podresources.values import ContainerDevices, Devices, PodDevices
 from mig_manager.planner.strategy import Strategy
 
@@ -358,8 +360,12 @@ def node(
     }
 
 
-def client_pod(app: str, tolerations: tuple[dict[str, str], ...] = (), container: str = "ctr") -> Pod:
-    spec = {"containers": [{"name": container}], "tolerations": list(tolerations)}
+def client_pod(
+    app: str, tolerations: tuple[dict[str, str], ...] = (), container: str = "ctr", selector: str = ""
+) -> Pod:
+    spec: dict[str, Any] = {"containers": [{"name": container}], "tolerations": list(tolerations)}
+    if selector:
+        spec["nodeSelector"] = {selector: "true"}
     return Pod({"metadata": {"name": app, "namespace": "ns", "uid": app, "labels": {"app": app}}, "spec": spec})
 
 
@@ -377,11 +383,62 @@ def client_pod(app: str, tolerations: tuple[dict[str, str], ...] = (), container
 def test_which_gates_are_paused(value: str | None, there: bool, paused: bool) -> None:
     """True, and empty or absent where the client is there; any other word is somebody's wish."""
     present = {} if value is None else {GATE: value}
-    pods = [client_pod("plugin")] if there else []
+    pods = [client_pod("plugin", selector=GATE)] if there else []
     wanted = wanted_pause([GATED], node(present), pods)
     assert ({GATE: value} if paused else {}) == wanted.gates
     patch = pause_patch(wanted, node(present))
     assert ({GATE: PAUSED_WORD} if paused else {}) == patch["metadata"]["labels"]
+
+
+@pytest.mark.parametrize("selector", ["", "accelerator"])
+def test_gate_moves_only_pods_that_ask_for_it(selector: str) -> None:
+    """A pod that merely carries the operator's labels is kept away by the taint; the operator's own go by the label."""
+    theirs, ours = client_pod("plugin", selector=selector), client_pod("plugin", selector=GATE)
+    assert Pause(taint=True) == wanted_pause([GATED], node(), [theirs])
+    assert [theirs] == must_go([GATED], Pause(taint=True), [theirs, ours])
+    assert [ours] == must_go([GATED], Pause({GATE: None}), [theirs, ours])
+    both = wanted_pause([GATED], node({GATE: "true"}), [theirs, ours])
+    assert Pause({GATE: "true"}, taint=True) == both
+    assert [theirs, ours] == must_go([GATED], both, [theirs, ours])
+    assert [theirs] == GATED.ungated([theirs, ours])
+
+
+def test_pod_without_the_gate_that_tolerates_every_taint() -> None:
+    """It is only restarted, and those that the gate moves have to go all the same."""
+    theirs, ours = client_pod("plugin", ({"operator": "Exists"},)), client_pod("plugin", selector=GATE)
+    both = wanted_pause([GATED], node(), [theirs, ours])
+    assert Pause({GATE: None}, restart=("plugin",)) == both
+    assert [ours] == must_go([GATED], both, [theirs, ours])
+
+
+def test_static_pod_is_moved_by_no_gate() -> None:
+    """The kubelet runs it whatever its selector says."""
+    pod = client_pod("plugin", selector=GATE).body
+    static = Pod({**pod, "metadata": {**pod["metadata"], "annotations": {MIRROR: "f00"}}})
+    assert not GATED.gated(static)
+    assert [static] == GATED.ungated([static])
+
+
+def test_strategy_is_recorded_where_a_pause_begins() -> None:
+    """It stands in the annotation, stays as it was first noted, and is not made up for a pause without it."""
+    begun = wanted_pause([GATED], node({GATE: "true"}), [], Strategy.SINGLE)
+    assert Pause({GATE: "true"}, strategy=Strategy.SINGLE) == begun
+    paused = node({GATE: PAUSED_WORD}, begun)
+    assert begun == Pause.of(paused)
+    again = wanted_pause([GATED], paused, [], Strategy.MIXED)
+    assert begun == again
+    assert {} == pause_patch(again, paused)
+    old = Pause({GATE: "true"})
+    assert "strategy" not in old.to_text()
+    assert old == wanted_pause([GATED], node({GATE: PAUSED_WORD}, old), [], Strategy.SINGLE)
+
+
+@pytest.mark.parametrize("word", ["Sngle", ["Single"], None, 3])
+def test_strategy_that_nobody_knows_is_none(word: object) -> None:
+    """A record that somebody has damaged there is a record of the rest."""
+    text = json.dumps({"labels": {GATE: "true"}, "taint": True, "restart": [], "strategy": word})
+    damaged = {"metadata": {"annotations": {PAUSED: text}}, "spec": {}}
+    assert Pause({GATE: "true"}, taint=True) == Pause.of(damaged)
 
 
 def test_pause_is_recorded_and_taken_back_exactly() -> None:
@@ -530,6 +587,12 @@ def test_strategy_is_seen_where_it_can_be() -> None:
     assert Strategy.SINGLE is strategy_for("Auto", node(), [GATED], [flag])
     assert Strategy.SINGLE is strategy_for("Auto", labelled, [GATED], [client_pod("plugin")])
     assert Strategy.MIXED is strategy_for("Auto", node(), [GATED], [])
+    paused = node({"nvidia.com/mig.strategy": "mixed"}, Pause(strategy=Strategy.SINGLE))
+    assert Strategy.SINGLE is strategy_for("Auto", paused, [GATED], [])
+    assert Strategy.SINGLE is strategy_for("Auto", paused, [GATED], [], Strategy.MIXED)
+    assert Strategy.SINGLE is strategy_for("Auto", node({}, Pause(strategy=Strategy.MIXED)), [GATED], [single])
+    assert Strategy.MIXED is strategy_for("Auto", labelled, [GATED], [], Strategy.MIXED)
+    assert Strategy.SINGLE is strategy_for("Auto", node({}, Pause()), [GATED], [], Strategy.SINGLE)
 
 
 # -- pacing and the bell --

@@ -71,7 +71,7 @@ class Running:
 class World:
     """One node and everything around it."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - how nodes differ
         self,
         machine: Machine,
         path: Path,
@@ -79,6 +79,7 @@ class World:
         strategy: Strategy = Strategy.MIXED,
         gated: bool = True,
         plugin_tolerates: bool = False,
+        plugin_says: str = "",
     ) -> None:
         self.machine, self.path, self.strategy = machine, path, strategy
         self.proc = FakeProc(path.parent / "proc", machine)
@@ -92,6 +93,7 @@ class World:
         self.kubelet_down = False
         self.admitting = True
         self.plugin_tolerates = plugin_tolerates
+        self.plugin_variables = [{"name": "MIG_STRATEGY", "value": plugin_says}] if plugin_says else []
         self.gated = gated
         self.deleted: list[str] = []
         self.max_impact = "EvictPods"
@@ -397,8 +399,9 @@ class World:
                 },
                 "spec": {
                     "nodeName": NODE_NAME,
-                    "containers": [{"name": "nvidia-device-plugin"}],
+                    "containers": [{"name": "nvidia-device-plugin", "env": self.plugin_variables}],
                     "tolerations": [{"operator": "Exists"}] if self.plugin_tolerates else [],
+                    "nodeSelector": {PLUGIN_GATE: "true"} if self.gated else {},
                 },
             }
             pod = self.kube.create(POD, body, "gpu-operator")

@@ -157,6 +157,18 @@ def test_eviction_is_bound_to_the_uid(server: Server, cluster: KubernetesCluster
     assert (["All"], 5) == (body["deleteOptions"]["dryRun"], body["deleteOptions"]["gracePeriodSeconds"])
 
 
+@pytest.mark.parametrize(("dry_run", "verb"), [(True, "delete-dry-run"), (False, "delete")])
+def test_deletion_as_a_dry_run(server: Server, cluster: KubernetesCluster, dry_run: bool, verb: str) -> None:
+    """It goes in the options, beside the uid, and is counted apart."""
+    server.answer(200, status("", status="Success"))
+    cluster.delete(POD, "p", "a", uid="uid-1", dry_run=dry_run)
+    method, path, _, _, body = server.asked[0]
+    assert ("DELETE", "/api/v1/namespaces/a/pods/p") == (method, path)
+    assert (["All"] if dry_run else None) == body.get("dryRun")
+    assert {"uid": "uid-1"} == body["preconditions"]
+    assert {(verb, "Pod"): 1} == cluster.requests
+
+
 def test_writes_name_their_manager_and_type(server: Server, cluster: KubernetesCluster) -> None:
     """A patch carries the field manager and its content type."""
     server.answer(200, {"metadata": {}})

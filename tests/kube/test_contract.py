@@ -570,6 +570,17 @@ class TestDeletion:
         world.cluster.delete(POD, world.name("p"), NS, grace_s=0)
         assert gone(world, POD, world.name("p"), NS)
 
+    def test_a_dry_run_deletes_nothing(self, world: World) -> None:
+        """The object is as it was, and one that is gone or another is told from it."""
+        node = world.node()["metadata"]["name"]
+        pod = world.pod(node=node, ready=True)
+        world.cluster.delete(POD, world.name("p"), NS, uid=pod["metadata"]["uid"], dry_run=True)
+        assert pod == world.cluster.get(POD, world.name("p"), NS)
+        with pytest.raises(errors.ConflictError):
+            world.cluster.delete(POD, world.name("p"), NS, uid="00000000-0000-4000-8000-ffffffffffff", dry_run=True)
+        with pytest.raises(errors.NotFoundError, match=r"^deleting Pod default/none"):
+            world.cluster.delete(POD, "none", NS, dry_run=True)
+
     def test_a_pod_on_no_node_goes_at_once(self, world: World) -> None:
         """Nobody would end it."""
         world.pod()

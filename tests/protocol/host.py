@@ -273,7 +273,12 @@ class Host:
                     yield births[found.id], found.compute[0].uuid
 
     def _start(self, namespace: str, labels: dict[str, str], container: str, limits: dict[str, str]) -> dict[str, Any]:
-        spec = {"nodeName": self.name, "containers": [{"name": container, "resources": {"limits": limits}}]}
+        spec: dict[str, Any] = {
+            "nodeName": self.name,
+            "containers": [{"name": container, "resources": {"limits": limits}}],
+        }
+        if namespace == OPERATOR:
+            spec["nodeSelector"] = {PLUGIN_GATE: "true"}
         return self.kube.create(POD, {"metadata": {"name": self.name, "labels": labels}, "spec": spec}, namespace)
 
     def _set_phase(self, namespace: str, phase: str) -> None:

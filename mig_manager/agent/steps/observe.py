@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from mig_manager.agent.clients import plugin_pods
 from mig_manager.agent.context import Context
 from mig_manager.agent.live import pods_on, read_cards
 from mig_manager.agent.results import CONTINUE, Refuse, StepResult
+from mig_manager.agent.strategy import shown_strategy
 from mig_manager.api.mignode import UNKNOWN_SCHEMA, MIGNode, MIGNodeSpec, read_status
 from mig_manager.geometry.errors import LayoutError
 from mig_manager.gpu.port import GpuError
@@ -31,6 +33,9 @@ def observe(ctx: Context) -> StepResult:
         return Refuse("NodeMissing", f"there is no Node {name}; is NODE_NAME right?")
     understood = _read_mignode(ctx)
     ctx.pods = pods_on(ctx.ports, name)
+    plugins = plugin_pods(ctx.settings.clients, ctx.pods)
+    if plugins:
+        ctx.memory.strategy = shown_strategy(plugins)
     try:
         ctx.allocatable = ctx.ports.pod_resources.allocatable()
     except PodResourcesError as error:

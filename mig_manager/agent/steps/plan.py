@@ -38,11 +38,13 @@ def _obstacle(ctx: Context, planned: Plan, desired: Desired) -> Obstacle | None:
 
 
 def _in_charge(ctx: Context, planned: Plan) -> Obstacle | None:
-    """Somebody else who is in charge of the node or its cards, where the wish would change them.
+    """Somebody else who is in charge of the node or its cards, or a client that cannot be paused, where it matters.
 
     Who is in charge elsewhere is asked where the last answer was that somebody is; else in ``take_up`` only.
     """
     if not planned.changes:
         return None
-    others = others_here(ctx, planned) or untracked(ctx) or (others_elsewhere(ctx) if ctx.memory.elsewhere else None)
+    others = others_here(ctx, planned) or untracked(ctx)
+    if others is None and ctx.memory.elsewhere:
+        others = others_elsewhere(ctx, planned)
     return Obstacle(others.reason, others.message) if others is not None else None

@@ -7,6 +7,7 @@ from mig_manager.agent.context import Context, Verdict
 from mig_manager.agent.exposure import wanted_labels
 from mig_manager.agent.outcome import end_of, released
 from mig_manager.agent.planning import must_leave
+from mig_manager.agent.preflight import CLIENT_FORBIDDEN, forbidden_message
 from mig_manager.agent.results import CONTINUE, SOON_S, StepResult, Wait
 from mig_manager.kube.errors import ForbiddenError
 
@@ -51,6 +52,9 @@ def _blockers(ctx: Context, verdict: Verdict) -> frozenset[str]:
 
 
 def client_forbidden(ctx: Context, error: ForbiddenError) -> StepResult:
-    """Give up: a right that the agent has not got does not come while the node is closed and its clients are away."""
-    hint = "allow it by a Role as in deploy/components/device-plugin/clients.yaml"
-    return stand_down_with(ctx, Verdict("Aborted", "ClientForbidden", f"{error}; {hint}"))
+    """Give up: a right that the agent has not got does not come while the node is closed and its clients are away.
+
+    Pods may have been evicted for it, so it rests like a drain that came to nothing.
+    """
+    rest_s = ctx.grant.drain.timeout_s if ctx.grant is not None else 0.0
+    return stand_down_with(ctx, Verdict("Aborted", CLIENT_FORBIDDEN, forbidden_message(error), rest_s=rest_s))

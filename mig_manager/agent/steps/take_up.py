@@ -110,7 +110,7 @@ def _not_under(ctx: Context, grant: Grant, work: Plan) -> StepResult | None:
     refused = acts.untracked(ctx) or _in_the_way(obstacle(ctx, work, grant.drain))
     if refused is not None:
         return refused
-    others = others_elsewhere(ctx)
+    others = others_elsewhere(ctx, work)
     if others is not None:
         # Said with the plan, so that the slot goes to another node at once.
         ctx.draft.obstacle = Obstacle(others.reason, others.message)

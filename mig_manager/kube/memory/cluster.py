@@ -160,6 +160,7 @@ class MemoryCluster:
         uid: str | None = None,
         resource_version: str | None = None,
         grace_s: int | None = None,
+        dry_run: bool = False,
     ) -> None:
         """Ask for an object's deletion; a pod on a node stays until ``end_pod``, unless ``grace_s`` is 0."""
         kind.check_scope(namespace)
@@ -168,9 +169,10 @@ class MemoryCluster:
             key = (kind, namespace, name)
             current = self._existing(key, "deleting")
             self._check(key, "deleting", current, uid, resource_version)
-            self._remove(key, current, grace_s)
+            if not dry_run:
+                self._remove(key, current, grace_s)
 
-        self._do(Call("delete", kind, name, namespace), write)
+        self._do(Call("delete-dry-run" if dry_run else "delete", kind, name, namespace), write)
 
     def evict(self, namespace: str, name: str, uid: str, *, dry_run: bool = False, grace_s: int | None = None) -> None:
         """Delete a pod if its PodDisruptionBudget allows, or only ask."""

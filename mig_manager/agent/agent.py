@@ -12,7 +12,7 @@ from mig_manager.agent.events import announce
 from mig_manager.agent.mailbox import News
 from mig_manager.agent.names import STATE
 from mig_manager.agent.reconciler import Ending, reconcile
-from mig_manager.agent.report import NOT_EXPOSED, NOT_THERE, write_status
+from mig_manager.agent.report import NOT_EXPOSED, NOT_THERE, write_failure, write_status
 from mig_manager.agent.results import AT_ONCE_S, Done, Refuse, StepResult, Wait
 from mig_manager.gpu.journal import JournalError
 from mig_manager.gpu.port import GpuError
@@ -45,7 +45,8 @@ class Agent:
             _log.warning("%s: %s", ctx.step, error)
             ending = Ending(ctx.step, _ending_of(error))
             if isinstance(error, ClusterError) and not isinstance(error, ForbiddenError | InvalidError):
-                # What was found is reported when the API answers again; a report now could contradict what is there.
+                # A write may have come through: what was found is reported by a pass that knows.
+                _say_why(ctx, ending, error)
                 return ending
         self.seen = look_of(ctx)
         try:
@@ -67,11 +68,26 @@ class Agent:
             return
         labels = ctx.node["metadata"].get("labels") or {}
         state = state_of(ctx, ending)
-        if ctx.desired is not None and STATE in labels and labels[STATE] != state:
-            acts.patch_node(ctx, {"metadata": {"labels": {STATE: state}}})
         written = write_status(ctx, ending)
         if written is not None:
             announce(ctx, ctx.reported, written)
+        # Last, so that a webhook that keeps the Node from being written does not keep the status back.
+        if ctx.desired is not None and STATE in labels and labels[STATE] != state:
+            acts.patch_node(ctx, {"metadata": {"labels": {STATE: state}}})
+
+
+def _say_why(ctx: Context, ending: Ending, error: ClusterError) -> None:
+    """Say on the MIGNode what this pass failed at: it may go on failing while other requests come through.
+
+    So it is where a webhook of the cluster is down. Conflicts are over at once. Before everything was read, and where
+    this does not come through either, the log says it alone.
+    """
+    if not ctx.observed or isinstance(error, ConflictError):
+        return
+    try:
+        write_failure(ctx, ending)
+    except ClusterError as unsaid:
+        _log.warning("reporting: %s", unsaid)
 
 
 def state_of(ctx: Context, ending: Ending) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
+from datetime import datetime, timedelta
 
 from mig_manager.agent.context import Context, Obstacle
 from mig_manager.agent.identity import cordoned_since
@@ -13,6 +14,9 @@ from mig_manager.kube.drain.classify import Policy
 from mig_manager.kube.drain.naming import named, told
 from mig_manager.kube.drain.once import judge
 from mig_manager.planner.plan import Plan
+
+ENDING = timedelta(seconds=30)
+"""What a pod is given beyond its grace period: then its containers are killed, and the kubelet says so."""
 
 
 def policy_for(ctx: Context, terms: Drain) -> Policy:
@@ -43,7 +47,19 @@ def obstacle(ctx: Context, plan: Plan, terms: Drain) -> Obstacle | None:
     return Obstacle(refused[0].verdict.reason, told(refused)) if refused else None
 
 
-def in_words(ctx: Context, holders: Iterable[Holder]) -> str:
+def last_end(ctx: Context, way: Collection[Holder]) -> datetime | None:
+    """Until when those in the way may take to leave, if all of them are leaving and that is still to come.
+
+    It is their own wish: a pod's ``deletionTimestamp`` is when its grace period ends, by the API server's clock.
+    """
+    ends = {pod.full_name: pod.body["metadata"].get("deletionTimestamp") for pod in ctx.pods}
+    if not all(holder.leaving for holder in way):
+        return None
+    known = [datetime.fromisoformat(end) for holder in way if (end := ends.get(holder.name))]
+    return max((end for end in known if ctx.now < end + ENDING), default=None)
+
+
+def in_words(ctx: Context, holders: Collection[Holder]) -> str:
     """How messages name those who have to leave, pods by their workloads."""
     pods = {pod.full_name: pod.body for pod in ctx.pods}
     return named(pods.get(holder.name, holder.name) for holder in holders)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from mig_manager.agent.context import Context, Verdict
-from mig_manager.agent.draining import obstacle
+from mig_manager.agent.draining import last_end, obstacle
 from mig_manager.agent.planning import TOO_MUCH, beyond, must_leave
 from mig_manager.agent.preflight import others_here
 from mig_manager.api.mignode import Grant
 from mig_manager.api.mignode_status import GrantStatus
 from mig_manager.api.rest import LONGEST_REST_S
+from mig_manager.gpu.port import DriverNotReadyError, GpuError, GpuLostError, GpuNeedsResetError
 from mig_manager.planner.plan import Impact, Plan
 from mig_manager.wording import shortened
 
@@ -21,9 +22,16 @@ LONGEST_RETRY_S = 1800.0
 CLIENTS_S = 300.0
 """What is left to GPU clients to go, once the pods have gone. They are few, and used to it."""
 
+DRIVER_S = 30.0
+"""For how long a driver that is there may fail to say what is on the cards before the node is let go."""
+
+_DRIVER = "driver"
+
 
 def end_of(ctx: Context) -> Verdict | None:
     """Why the work under the hold must end here; ``None`` while it may go on, or when nothing is held. Rule A7."""
+    if ctx.driver_error is None:
+        ctx.memory.forget(_DRIVER)
     if ctx.record.intent is not None or not (ctx.hold or ctx.ours):
         return None
     if ctx.verdict is not None:
@@ -33,7 +41,7 @@ def end_of(ctx: Context) -> Verdict | None:
     if ctx.grant is None:
         return _revoked(ctx)
     if ctx.driver_error is not None:
-        return Verdict("Aborted", ctx.driver_error.reason, str(ctx.driver_error))
+        return _without_driver(ctx, ctx.driver_error)
     return _cannot_go_on(ctx)
 
 
@@ -69,6 +77,18 @@ def _revoked(ctx: Context) -> Verdict:
     if done and ctx.hold is not None and ctx.last_grant is not None and ctx.hold.id == ctx.last_grant.id:
         return Verdict("Applied", "", "", retry=False)
     return Verdict("Aborted", "GrantRevoked", "the grant was revoked before anything was changed", retry=False)
+
+
+def _without_driver(ctx: Context, error: GpuError) -> Verdict | None:
+    """The cards cannot be read: nothing can go on, and a call that fails once costs nobody his eviction.
+
+    Without a verdict the pass ends in ``take_up``, before anything is done. A driver that is not there, or a card that
+    does nothing any more, is no matter of seconds. That somebody uncordoned the node is known to this pass alone.
+    """
+    lasting = isinstance(error, DriverNotReadyError | GpuLostError | GpuNeedsResetError)
+    if not lasting and not ctx.uncordoned and ctx.memory.waited_s(_DRIVER, ctx.node_now) <= DRIVER_S:
+        return None
+    return Verdict("Aborted", error.reason, str(error))
 
 
 def _cannot_go_on(ctx: Context) -> Verdict | None:  # noqa: PLR0911 - a list of reasons
@@ -122,6 +142,9 @@ def _held_s(ctx: Context, hold: GrantStatus) -> float:
 def _timed_out(ctx: Context, grant: Grant, hold: GrantStatus, work: Plan) -> Verdict | None:
     """Whether the node has been taken out for longer than a drain may last, and is not to wait on.
 
+    Not while everybody who is left is ending within a grace period: it would have been for nothing that they were
+    evicted, and whoever comes in their place would be evicted next.
+
     Once everybody has left, GPU clients have a time of their own: what was gained is not given up at once, and clients
     that do not go keep no node closed for ever, whatever is to happen to a drain that takes too long. All that is for
     work that goes on, and not for a grant that cannot be taken up.
@@ -129,13 +152,13 @@ def _timed_out(ctx: Context, grant: Grant, hold: GrantStatus, work: Plan) -> Ver
     if not overdue(ctx, grant):
         return None
     terms, held_s = grant.drain, _held_s(ctx, hold)
-    drained = not must_leave(work, ctx.holding.holders, ctx.pods)
+    way = must_leave(work, ctx.holding.holders, ctx.pods)
     if hold.id != grant.id:
         given_up = True
-    elif terms.on_timeout == "Wait":
-        given_up = drained and ctx.memory.waited_s(f"clients {hold.since}", ctx.node_now) > CLIENTS_S
+    elif way:
+        given_up = terms.on_timeout == "Abort" and last_end(ctx, way) is None
     else:
-        given_up = not drained or held_s > terms.timeout_s + CLIENTS_S
+        given_up = ctx.memory.waited_s(f"clients {hold.since}", ctx.node_now) > CLIENTS_S
     if not given_up:
         return None
     said = ctx.ready_message or "what is in the way did not go in time"

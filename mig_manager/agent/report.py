@@ -15,11 +15,13 @@ from mig_manager.agent.planning import counts, impact_of
 from mig_manager.agent.reconciler import Ending
 from mig_manager.agent.results import Done
 from mig_manager.api.conditions import Condition, ConditionValue, carried_over
+from mig_manager.api.mignode import MIGNode
 from mig_manager.api.mignode_status import GpuStatus, MIGNodeStatus, Mode, PlanStatus, Summary
 from mig_manager.api.patch import merge_patch
 from mig_manager.geometry.state import Card, GpuInstance
 from mig_manager.gpu.port import GpuLostError, GpuNeedsResetError
 from mig_manager.kube.kinds import MIG_NODE
+from mig_manager.kube.port import Object
 from mig_manager.planner.plan import Plan
 from mig_manager.planner.strategy import Strategy
 from mig_manager.wording import shortened
@@ -29,6 +31,9 @@ NOT_EXPOSED = ("NotAdvertised", "ClientsDoNotTolerateTaint")
 
 NOT_THERE = (GPU_MISSING, INVENTORY_CHANGED, GpuLostError.reason, GpuNeedsResetError.reason)
 """Reasons that mean: the hardware is not what it was."""
+
+READY = "Ready"
+"""The type of the condition that says whether the node is as it shall be."""
 
 _EVICTIONS_NAMED = 10
 _NAME_LIMIT = 256
@@ -42,11 +47,31 @@ def write_status(ctx: Context, ending: Ending) -> MIGNodeStatus | None:
     if ctx.mignode is None or ctx.raw_mignode is None:
         return None
     after = status_of(ctx, ending)
-    patch = merge_patch(ctx.raw_mignode.get("status") or {}, after.to_dict())
-    if patch:
-        body = {"metadata": {"uid": ctx.mignode.uid}, "status": patch}
-        ctx.ports.cluster.patch(MIG_NODE, ctx.mignode.name, body, subresource="status")
+    _write(ctx, ctx.mignode, ctx.raw_mignode, after)
     return after
+
+
+def write_failure(ctx: Context, ending: Ending) -> None:
+    """Write at which step a pass failed, and why, and nothing else: what was written before may be old. ClusterError.
+
+    Nothing is promised by that. The next pass that does not fail says the rest.
+    """
+    before = ctx.status
+    if ctx.mignode is None or ctx.raw_mignode is None:
+        return
+    reason, message = getattr(ending.result, "reason", ""), getattr(ending.result, "message", "")
+    failed = Condition(READY, "False", reason, shortened(message), ctx.now, ctx.mignode.generation)
+    others = (condition for condition in before.conditions if condition.type != READY)
+    conditions = carried_over(before.conditions, (failed, *others))
+    since = before.since if before.step == ending.step and before.since else ctx.now
+    _write(ctx, ctx.mignode, ctx.raw_mignode, replace(before, step=ending.step, since=since, conditions=conditions))
+
+
+def _write(ctx: Context, mignode: MIGNode, raw: Object, after: MIGNodeStatus) -> None:
+    patch = merge_patch(raw.get("status") or {}, after.to_dict())
+    if patch:
+        body = {"metadata": {"uid": mignode.uid}, "status": patch}
+        ctx.ports.cluster.patch(MIG_NODE, mignode.name, body, subresource="status")
 
 
 def status_of(ctx: Context, ending: Ending) -> MIGNodeStatus:
@@ -160,7 +185,7 @@ def _conditions(ctx: Context, ending: Ending) -> tuple[Condition, ...]:
     else:
         degraded = ("False", "AsExpected", "")
     said: dict[str, tuple[ConditionValue, str, str]] = {
-        "Ready": ("True" if ready else "False", reason or "Unknown", message),
+        READY: ("True" if ready else "False", reason or "Unknown", message),
         "Degraded": degraded,
     }
     generation = ctx.mignode.generation if ctx.mignode else 0

@@ -12,8 +12,10 @@ from mig_manager.agent import reconciler
 from mig_manager.agent.context import Context
 from mig_manager.agent.reconciler import Step
 from mig_manager.agent.results import StepResult
-from mig_manager.kube.errors import ClusterError, ForbiddenError
+from mig_manager.kube.errors import ClusterError, ForbiddenError, UnavailableError
 from tests.agent.clock import FakeClock
+
+WEBHOOK_DOWN = "Internal error occurred: failed calling webhook"
 
 
 class KilledError(BaseException):
@@ -112,6 +114,20 @@ class NoDeletions(Process):
         super().request(doing, answered=answered)
         if doing in {f"{verb} Pod" for verb in self.verbs}:
             raise ForbiddenError(doing, "not in this namespace")
+
+
+@dataclass
+class Broken(Process):
+    """An agent of which requests of these kinds fail, all others come through: a webhook of the cluster is down."""
+
+    fails: tuple[str, ...] = ()
+    error: type[ClusterError] = UnavailableError
+
+    def request(self, doing: str, *, answered: bool) -> None:
+        """Fail it before it is carried out."""
+        super().request(doing, answered=answered)
+        if doing in self.fails:
+            raise self.error(doing, WEBHOOK_DOWN)
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from mig_manager.agent.draining import ENDING
 from mig_manager.agent.names import CORDONED, PAUSED
 from mig_manager.agent.outcome import CLIENTS_S
 from mig_manager.agent.planning import must_leave
@@ -415,6 +416,104 @@ def test_attempts_in_vain_come_further_and_further_apart(world: Make) -> None:
     assert all(later > sooner for sooner, later in pairwise(distances))
     assert LONGEST_REST_S - 300 < distances[-1] <= LONGEST_REST_S
     assert 10 >= len(w.deleted)
+
+
+# -- pods that end slowly --
+
+
+def on_time(w: World) -> None:
+    """Pods take their whole grace periods to end."""
+    w.ends = lambda pod: w.clock.now() >= datetime.fromisoformat(pod["metadata"]["deletionTimestamp"])
+
+
+def slow(make: Make, **drain: Any) -> World:  # noqa: ANN401 - terms as they stand in objects
+    """A node on which the pod that has to go takes an hour to end; it has just been evicted."""
+    w = planned(make, **drain)
+    w.pod("slow", GOING, terminationGracePeriodSeconds=3600)
+    on_time(w)
+    w.grant()
+    advance(w, "drain")
+    return w
+
+
+@pytest.mark.parametrize("on_timeout", ["Abort", "Wait"])
+def test_who_is_ending_already_is_waited_for(world: Make, on_timeout: str) -> None:
+    """A pod whose grace period is longer than the drain may last is evicted once, and not for nothing."""
+    w = slow(world, onTimeout=on_timeout)
+    ended = w.settle(200, seconds=60)
+    assert not [e for e in ended if e.startswith("stand_down")]
+    assert ["drain: Draining", "drain: DrainOverdue", "pause_clients: PausingClients"] == list(dict.fromkeys(ended))[:3]
+    assert "release: Done" == ended[-1]
+    assert ["default/slow"] == [name for name in w.deleted if name.startswith("default/")]
+
+
+def test_until_when_a_pod_may_take_to_end_is_said(world: Make) -> None:
+    """Once the drain's time is over; the message stays the same until then."""
+    w = slow(world)
+    end = datetime.fromisoformat(w.admin.get(POD, "slow", "default")["metadata"]["deletionTimestamp"])
+    assert "waiting for default/slow to leave" == ready_message(w)
+    w.tick(1000)
+    text = f"for more than 900 s now: waiting for default/slow to leave; their grace periods end at {end:%H:%M:%S} UTC"
+    for _ in range(2):
+        assert Wait("DrainOverdue", SOON_S, text) == w.run_pass().result
+        w.tick(1000)
+    assert text == ready_message(w)
+
+
+def test_pod_that_does_not_end_in_its_time(world: Make) -> None:
+    """Its grace period and half a minute: then the old rule holds, and the node is let go."""
+    w = slow(world)
+    end = datetime.fromisoformat(w.admin.get(POD, "slow", "default")["metadata"]["deletionTimestamp"])
+    w.ends = lambda _: False
+    w.tick((end + ENDING - w.clock.now()).total_seconds() - 1)
+    assert "drain: DrainOverdue" == w.settle(1)[-1]
+    assert "stand_down: DrainTimeout" == w.settle(1)[-1]
+    assert "default/slow" in w.grant_status["message"]
+    w.assert_clean()
+
+
+def test_latest_end_counts(world: Make) -> None:
+    """Of several pods that are ending the one with most time left is waited for, also when another is past its time."""
+    w = world(A100, cut=(("2g", 0), ("2g", 2), ("3g", 4)))
+    w.want(every("1g*4", "3g"))
+    w.run_pass()
+    w.pod("stuck", GOING, terminationGracePeriodSeconds=2000)
+    w.pod("slow", GOING, terminationGracePeriodSeconds=3600)
+    w.ends = lambda _: False
+    w.grant()
+    advance(w, "drain")
+    end = w.admin.get(POD, "slow", "default")["metadata"]["deletionTimestamp"]
+    for _ in range(2):
+        w.tick(1500)
+        assert "drain: DrainOverdue" == w.settle(1)[-1]
+        assert ready_message(w).endswith(f"{datetime.fromisoformat(end):%H:%M:%S} UTC")
+    w.tick(1500)
+    assert "stand_down: DrainTimeout" == w.settle(1)[-1]
+
+
+def test_somebody_who_stays_is_not_waited_for_longer(world: Make) -> None:
+    """While one pod is ending and another is kept by its budget, the drain may last as long as ever."""
+    w = world(A100, cut=(("2g", 0), ("2g", 2), ("3g", 4)))
+    w.want(every("1g*4", "3g"))
+    w.run_pass()
+    w.pod("slow", GOING, terminationGracePeriodSeconds=3600)
+    on_time(w)
+    w.grant()
+    advance(w, "drain")
+    guard(w)
+    w.tick(901)
+    assert "stand_down: DrainTimeout" == w.settle(1)[-1]
+
+
+def test_clients_have_their_own_time_after_pods_that_ended_slowly(world: Make) -> None:
+    """What took an hour is not given up in the moment in which the last pod has gone."""
+    w = slow(world)
+    w.plays_daemon_set = lambda: None
+    ended = w.settle(100, seconds=60)
+    first = ended.index("pause_clients: PausingClients")
+    assert ["drain: Draining", "drain: DrainOverdue"] == list(dict.fromkeys(ended[:first]))
+    assert CLIENTS_S / 60 <= ended.index("stand_down: DrainTimeout") - first <= CLIENTS_S / 60 + 1
+    w.assert_clean()
 
 
 # -- Events --

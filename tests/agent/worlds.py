@@ -105,6 +105,7 @@ class World:
         self.plays_daemon_set: Callable[[], None] = self._daemon_set
         self.enumerates: Callable[[], Enumeration] = self._enumerate
         self.reports: Callable[[], None] = self._report
+        self.ends: Callable[[Mapping[str, Any]], bool] = lambda _: True
         self.reboots = 0
         self.persons_cordon = False
         self.process = Process()
@@ -361,10 +362,10 @@ class World:
         self.kube.delete(POD, name, "default", grace_s=0)
 
     def tick(self, seconds: float = 1.0) -> None:
-        """Let everybody else act: pods that are leaving end, the DaemonSet follows the gate, the kubelet reports."""
+        """Let everybody else act: leaving pods end if they may, the DaemonSet follows the gate, the kubelet reports."""
         self.clock.sleep(seconds)
         for pod in self.kube.list(POD).items:
-            if "deletionTimestamp" in pod["metadata"]:
+            if "deletionTimestamp" in pod["metadata"] and self.ends(pod):
                 name = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
                 self._stop(name)
                 self.kube.end_pod(pod["metadata"]["namespace"], pod["metadata"]["name"])

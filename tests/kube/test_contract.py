@@ -560,13 +560,17 @@ class TestDeletion:
         assert gone(world, MIG_NODE, world.name("n"))
 
     def test_a_pod_on_a_node_ends_gracefully(self, world: World) -> None:
-        """It gets a deletionTimestamp and stays until its grace period is over, or somebody forces it."""
+        """It stays until its grace period is over, as its deletionTimestamp says, or until somebody forces it."""
         node = world.node()["metadata"]["name"]
         world.pod(node=node, ready=True)
         world.cluster.delete(POD, world.name("p"), NS, grace_s=20)
         metadata = world.cluster.get(POD, world.name("p"), NS)["metadata"]
         assert 20 == metadata["deletionGracePeriodSeconds"]
-        assert "deletionTimestamp" in metadata
+        created, end = (datetime.fromisoformat(metadata[key]) for key in ("creationTimestamp", "deletionTimestamp"))
+        assert timedelta(seconds=20) <= end - created
+        world.cluster.delete(POD, world.name("p"), NS, grace_s=5)
+        sooner = world.cluster.get(POD, world.name("p"), NS)["metadata"]["deletionTimestamp"]
+        assert end - timedelta(seconds=15) == datetime.fromisoformat(sooner)
         world.cluster.delete(POD, world.name("p"), NS, grace_s=0)
         assert gone(world, POD, world.name("p"), NS)
 

@@ -144,7 +144,9 @@ def test_a_shorter_grace_period_wins(cluster: MemoryCluster) -> None:
     pods(cluster, 1)
     for grace, expected in ((20, 20), (10, 10), (25, 10)):
         cluster.delete(POD, "p0", NS, grace_s=grace)
-        assert expected == cluster.get(POD, "p0", NS)["metadata"]["deletionGracePeriodSeconds"]
+        metadata = cluster.get(POD, "p0", NS)["metadata"]
+        found = metadata["deletionGracePeriodSeconds"], metadata["deletionTimestamp"]
+        assert (expected, f"2026-01-01T00:00:{expected}Z") == found
 
 
 def test_faults_before_a_call_leave_the_cluster_alone(cluster: MemoryCluster) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from mig_manager.agent.context import Context, Verdict
-from mig_manager.agent.draining import in_words, policy_for
+from mig_manager.agent.draining import in_words, last_end, policy_for
 from mig_manager.agent.events import announce_evictions
 from mig_manager.agent.outcome import overdue
 from mig_manager.agent.planning import must_leave
@@ -35,7 +35,9 @@ def drain(ctx: Context) -> StepResult:
     way = must_leave(work, ctx.holding.holders, ctx.pods)
     result = (_cannot_be_evicted(ctx, way) or _evict(ctx, grant, way)) if way else CONTINUE
     if isinstance(result, Wait) and ctx.hold is not None and overdue(ctx, grant):
-        text = f"for more than {grant.drain.timeout_s} s now: {result.message}"
+        end = last_end(ctx, way)
+        until = f"; their grace periods end at {end:%H:%M:%S} UTC" if end is not None else ""
+        text = f"for more than {grant.drain.timeout_s} s now: {result.message}{until}"
         return Wait("DrainOverdue", result.retry_after_s, text)
     return result
 

@@ -6,7 +6,7 @@ import itertools
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from mig_manager.kube.kinds import DAEMON_SET, KINDS, MIG_CONFIG, MIG_NODE, NODE, POD, POD_DISRUPTION_BUDGET, Kind
@@ -136,12 +136,18 @@ class Store:
         return self._record(key, _with_owner(kind, current, new, manager, self.timestamp()))
 
     def mark_deleted(self, key: Key, grace_s: int) -> None:
-        """Begin the graceful deletion of a pod, or shorten one that has begun."""
+        """Begin the graceful deletion of a pod, or shorten one that has begun.
+
+        The ``deletionTimestamp`` is when the grace period ends, counted from the first deletion (``BeforeDelete`` in
+        k8s.io/apiserver).
+        """
         changed = copied(self._objects[key])
-        before = changed["metadata"].get("deletionGracePeriodSeconds")
+        metadata = changed["metadata"]
+        before = metadata.get("deletionGracePeriodSeconds")
         if before is None or grace_s < before:
-            changed["metadata"].setdefault("deletionTimestamp", self.timestamp())
-            changed["metadata"]["deletionGracePeriodSeconds"] = grace_s
+            end = datetime.fromisoformat(metadata["deletionTimestamp"]) if before is not None else self.now()
+            end += timedelta(seconds=grace_s - (before or 0))
+            metadata |= {"deletionTimestamp": _timestamp(end), "deletionGracePeriodSeconds": grace_s}
             self._record(key, changed)
 
     def remove(self, key: Key) -> None:
@@ -151,7 +157,7 @@ class Store:
 
     def timestamp(self) -> str:
         """The present as the API writes it."""
-        return self.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+        return _timestamp(self.now())
 
     def _record(self, key: Key, body: Object) -> Object:
         number = next(self._counter)
@@ -174,6 +180,10 @@ def normalise(kind: Kind, body: Object) -> Object:
             if name in spec and not spec[name]:
                 del spec[name]
     return {**body, "apiVersion": kind.api_version, "kind": kind.name}
+
+
+def _timestamp(moment: datetime) -> str:
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _copy_of(version: Version) -> Version:

@@ -41,7 +41,7 @@ def test_mp_485_client_shutdown_timeout_restores_labels(world: Make) -> None:
     w = granted(world, drain={"timeoutSeconds": 60, "onTimeout": "Abort"})
     w.admin.patch(NODE, "n1", {"metadata": {"labels": {EXPORTER_GATE: "true"}}})
     labels = {"app": "nvidia-dcgm-exporter"}
-    spec = {"nodeName": "n1", "containers": [{"name": "c"}]}
+    spec = {"nodeName": "n1", "containers": [{"name": "c"}], "nodeSelector": {EXPORTER_GATE: "true"}}
     w.kube.create(POD, {"metadata": {"name": "stuck", "labels": labels}, "spec": spec}, "gpu-operator")
     ended = w.settle(80, seconds=5)
     assert "pause_clients: PausingClients" in ended

@@ -9,7 +9,7 @@ import pytest
 
 from mig_manager.agent import acts
 from mig_manager.agent.context import Context
-from mig_manager.agent.names import CORDONED, PAUSED
+from mig_manager.agent.names import CORDONED, PAUSED, PAUSED_WORD
 from mig_manager.agent.results import CONTINUE, SOON_S, Refuse, Wait
 from mig_manager.api.layout import layout_to_dict
 from mig_manager.gpu.port import GpuError
@@ -225,3 +225,14 @@ def test_unreadable_cards_do_not_lack_slices(world: Make) -> None:
         readable = ctx.lacking
         ctx.driver_error = GpuError("looking at the cards", "driver not loaded", 9)
         assert [True, False, False] == [readable, ctx.lacking, ctx.unavailable]
+
+
+def test_offers_of_a_plugin_that_was_not_sent_away_are_not_waited_for(world: Make) -> None:
+    """Somebody runs the operator's plugin elsewhere and another one here: what that one offers does not go away."""
+    w = world(A100, cut=(("3g", 4),))
+    gate = "nvidia.com/gpu.deploy.dcgm-exporter"
+    w.admin.patch(NODE, "n1", {"metadata": {"labels": {PLUGIN_GATE: "elsewhere", gate: "true"}}})
+    with context(w) as ctx:
+        ctx.allocatable = w.kubelet_allocatable()
+        assert CONTINUE == acts.pause(ctx)
+    assert ("elsewhere", PAUSED_WORD) == tuple(w.node["metadata"]["labels"][label] for label in (PLUGIN_GATE, gate))

@@ -223,7 +223,7 @@ def _go(gpus: Gpus, journal: Journal, means: Means, intent: Intent, *, untouched
         journal.close({**last_good, **intent.to})
         return Result(Outcome.APPLIED, calls=tuple(changes.calls), cards=tuple(changes.cards.values()))
     why, reason, stuck = "; ".join(map(str, errors)), reason_of(errors), _stuck(errors, means.boot_id)
-    if changes.calls and not means.goes_back:
+    if (changes.calls or not untouched) and not means.goes_back:
         message = f"{why}; the cards stay as they are, because going back was not wanted"
         journal.close({}, failed=message, stuck=stuck)
         calls, cards = tuple(changes.calls), tuple(changes.cards.values())

@@ -85,11 +85,15 @@ class Changes:
         with attempt():
             with self.gpus.session() as session:
                 waiting = self._change_modes(session, targets, attempt)
-                if waiting:
+                together: list[Card] = []
+                with attempt():
                     together = self._reset_together(session, waiting)
-                else:
-                    self._change_all_instances(session, targets, attempt)
-            if waiting:
+                if not together:
+                    # Nobody waits for a reset, or it would hurt somebody: that keeps no other card from its layout.
+                    pending = {target.gpu_uuid for target in waiting}
+                    others = {uuid: target for uuid, target in targets.items() if uuid not in pending}
+                    self._change_all_instances(session, others, attempt)
+            if together:
                 with attempt():
                     self._activate(together, waiting)
                 with self.gpus.session() as session:
@@ -137,7 +141,12 @@ class Changes:
         return card.mig_current is target.mig
 
     def _reset_together(self, session: GpuSession, waiting: Sequence[CardTarget]) -> list[Card]:
-        """The cards that a reset or reboot takes along, once it is sure that it hurts nobody on any of them."""
+        """The cards that a reset or reboot takes along, once it is sure that it hurts nobody on any of them.
+
+        None where no card waits for one.
+        """
+        if not waiting:
+            return []
         cards = session.cards()
         uuids = {target.gpu_uuid for target in waiting}
         groups = {card.reset_group for card in cards if card.uuid in uuids} - {""}

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from mig_manager.sim.model.codes import NvmlCode
-from tests.agent.moments import killed_at
+from tests.agent.layouts import layout, on
+from tests.agent.moments import killed_at, once
+from tests.agent.process import Process
 from tests.agent.stories import CREATE, Make, granted
+from tests.agent.worlds import A100
 
 
 def test_failed_creation_is_rolled_back(world: Make) -> None:
@@ -86,3 +89,34 @@ def test_half_done_first_layout_that_is_taken_back_leaves_no_lack(world: Make) -
     w.grant(slot=False)
     assert "take_up: NodeAvailable" == w.settle(1)[-1]
     w.assert_clean()
+
+
+def test_card_whose_reset_would_hurt_keeps_no_other_from_going_back(world: Make) -> None:
+    """Somebody opens a card whose mode goes back by a reset: the other card has its slices back all the same."""
+    w = world(A100, A100)
+    with w.machine.change() as state:
+        state.cards[0].mig_current = state.cards[0].mig_pending = False
+    w.machine.add_instance(1, "7g", start=0)
+    w.tick()
+    w.want(layout(on(0, "7g"), on(1, "3g*2")))
+    w.run_pass()
+    w.grant()
+    w.machine.inject(CREATE, code=NvmlCode.INSUFFICIENT_RESOURCES, calls=[2])
+
+    def going_back(process: Process) -> bool:
+        return process.names.count("nvmlDeviceSetMigMode") == 2
+
+    once(w, going_back, lambda w: w.machine.hold(0, pid=4_190_000), called="going back")
+    assert "7g.80gb@0" == w.shape()[1]
+    assert w.grant_status["reason"] == "RollbackFailed"
+
+
+def test_who_wants_no_way_back_gets_none_after_a_kill_either(world: Make) -> None:
+    """The killed agent had changed something; that the first call of the next one fails takes nothing of it back."""
+    w = granted(world, rollback="Never")
+    killed_at(w, "nvmlGpuInstanceDestroy done")
+    left = w.shape()
+    w.machine.inject(CREATE, code=NvmlCode.INSUFFICIENT_RESOURCES, calls=[1])
+    w.process = Process()
+    w.run_pass()
+    assert ("Failed", left) == (w.grant_status["result"], w.shape())

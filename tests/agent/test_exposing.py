@@ -369,3 +369,18 @@ def test_startup_taint_stays_under_another_wish(world: Make) -> None:
     assert "pending" == w.labels["state"]
     assert [taint] == w.node["spec"]["taints"]
     w.assert_clean()
+
+
+def test_stale_plugin_is_restarted_also_while_the_node_waits_for_its_turn(world: Make) -> None:
+    """The turn may be long in coming: what is there until then is offered, and the message says that it was not."""
+    w = applied(world)
+    w.tick()
+    before = plugins(w)
+    moved(w)
+    w.want(every("1g*7"))
+    w.run_pass()
+    assert ("False", "WaitingForTurn") == w.ready
+    assert "meanwhile the kubelet does not list all of nvidia.com/mig-1g.10gb" in ready_message(w)
+    assert {"take_up: WaitingForTurn"} == set(w.settle(4, seconds=NUDGE_AFTER_S))
+    assert len(before) + 1 == len(plugins(w))
+    assert "kubelet" not in ready_message(w)

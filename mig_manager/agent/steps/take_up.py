@@ -67,23 +67,44 @@ def _not_now(ctx: Context) -> StepResult | None:
 def _idle(ctx: Context) -> StepResult:
     """Nothing is held and nothing is to be done under the grant: is the node as it is wanted?"""
     ctx.memory.blockers = frozenset()
-    desired, planned = ctx.desired, ctx.draft.plan
+    desired = ctx.desired
     if desired is None:
         return Wait("NotWanted", IDLE_RETRY_S * 20, "the node has left its pool")
+    unlisted = _unlisted(ctx)
+    ending = _still_to_do(ctx, desired)
+    if ending is None and unlisted:
+        return Wait(why_not(ctx), IDLE_RETRY_S, unlisted)
+    if ending is not None:
+        if unlisted and isinstance(ending, Wait):
+            soon = min(ending.retry_after_s, IDLE_RETRY_S)
+            return replace(ending, retry_after_s=soon, message=f"{ending.message}; meanwhile {unlisted}")
+        return ending
+    lost = gone(ctx)
+    return Done() if lost is None else Refuse(lost.reason, str(lost))
+
+
+def _still_to_do(ctx: Context, desired: Desired) -> StepResult | None:
+    """Why the cards are not as they are wanted; ``None`` when they are."""
+    planned = ctx.draft.plan
     if desired.error or planned is None:
         reason, _, text = desired.error.partition(": ")
         return Refuse(reason or "UnknownProfile", text or f"profile {desired.profile} has no layout")
     if planned.reason is not None:
         return Refuse(planned.reason.reason, str(planned.reason))
-    if planned.changes:
-        return _in_the_way(ctx.draft.obstacle) or _not_yet(ctx, desired)
+    return (_in_the_way(ctx.draft.obstacle) or _not_yet(ctx, desired)) if planned.changes else None
+
+
+def _unlisted(ctx: Context) -> str:
+    """What of the cards as they are now the kubelet does not list, and what to do; a stale plugin is started anew.
+
+    Also where the cards are to be changed: that may be long from now.
+    """
     why = missing(ctx)
-    if why:
-        to_do = nudge_plugin(ctx)
-        return Wait(why_not(ctx), IDLE_RETRY_S, f"{why}; {to_do}" if to_do else why)
-    no_longer_stale(ctx)
-    lost = gone(ctx)
-    return Done() if lost is None else Refuse(lost.reason, str(lost))
+    if not why:
+        no_longer_stale(ctx)
+        return ""
+    to_do = nudge_plugin(ctx)
+    return f"{why}; {to_do}" if to_do else why
 
 
 def _not_yet(ctx: Context, desired: Desired) -> StepResult:

@@ -9,13 +9,13 @@ from typing import Any
 from mig_manager.agent.identity import Cordon
 from mig_manager.geometry.state import Card
 from mig_manager.gpu.journal import Record, Targets
+from mig_manager.kube.conditions import is_true
 from mig_manager.planner.target import CardTarget, difference, target_of
 
 
 def node_ready(node: Mapping[str, Any]) -> bool:
     """Whether the kubelet reports itself ready."""
-    conditions = node.get("status", {}).get("conditions") or ()
-    return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
+    return is_true(node, "Ready")
 
 
 def promised(record: Record) -> Targets:

@@ -21,7 +21,6 @@ from typing import Any
 from mig_manager.agent.names import PAUSE_TAINT, PAUSED, PAUSED_WORD
 from mig_manager.agent.pods import Pod
 from mig_manager.geometry.state import SliceKey
-from mig_manager.kube.drain.classify import MIRROR
 from mig_manager.planner.strategy import Strategy
 
 DEPLOYED = "true"
@@ -67,7 +66,7 @@ class GpuClient:
     def gated(self, pod: Pod) -> bool:
         """Whether the gate sends this pod of its away: the pod must ask for that label, and static ones ask nobody."""
         selector = pod.body.get("spec", {}).get("nodeSelector") or {}
-        return bool(self.gate) and self.gate in selector and not is_static(pod)
+        return bool(self.gate) and self.gate in selector and not pod.static
 
     def ungated(self, pods: Iterable[Pod]) -> list[Pod]:
         """Its pods among these that have to be deleted to make them go."""
@@ -233,11 +232,6 @@ def must_go(clients: Sequence[GpuClient], pause: Pause, pods: Sequence[Pod]) -> 
 def plugin_pods(clients: Sequence[GpuClient], pods: Sequence[Pod]) -> list[Pod]:
     """The device plugin's pods on this node."""
     return [pod for client in clients if client.plugin for pod in client.pods(pods)]
-
-
-def is_static(pod: Pod) -> bool:
-    """Whether it is the API's image of a static pod: deleting that ends nothing."""
-    return MIRROR in (pod.body["metadata"].get("annotations") or {})
 
 
 def _tolerates(pod: Pod) -> bool:

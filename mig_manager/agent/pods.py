@@ -9,7 +9,8 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
-from mig_manager.kube.drain.classify import FINISHED, MIRROR
+from mig_manager.kube.conditions import is_true
+from mig_manager.kube.drain.classify import FINISHED, MIRROR, is_mirror
 from mig_manager.kube.quantity import how_many
 
 GPU_RESOURCES = "nvidia.com/"
@@ -53,6 +54,11 @@ class Pod:
         return frozenset({self.uid, annotations.get(MIRROR, self.uid)})
 
     @property
+    def static(self) -> bool:
+        """Whether it is the API's image of a static pod: deleting that ends nothing."""
+        return is_mirror(self.body)
+
+    @property
     def owners(self) -> tuple[str, ...]:
         """The names of what owns it."""
         return tuple(str(owner["name"]) for owner in self.body["metadata"].get("ownerReferences") or ())
@@ -75,7 +81,7 @@ class Pod:
     @property
     def ready(self) -> bool:
         """Whether its Ready condition is true."""
-        return self._is_true("Ready")
+        return is_true(self.body, "Ready")
 
     @cached_property
     def started(self) -> datetime | None:
@@ -87,7 +93,7 @@ class Pod:
     @property
     def initialised(self) -> bool:
         """Whether its ordinary init containers have ended; the kubelet takes that back where it runs them again."""
-        return self._is_true("Initialized")
+        return is_true(self.body, "Initialized")
 
     @cached_property
     def wants(self) -> Mapping[str, int]:
@@ -114,10 +120,6 @@ class Pod:
         spec = self.body.get("spec", {})
         yield from spec.get("initContainers") or ()
         yield from spec.get("containers") or ()
-
-    def _is_true(self, condition: str) -> bool:
-        conditions = self.body.get("status", {}).get("conditions") or ()
-        return any(c["type"] == condition and c["status"] == "True" for c in conditions)
 
 
 def _asked(container: Mapping[str, Any]) -> Counter[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 
-from mig_manager.agent.clients import GpuClient, due, is_static
+from mig_manager.agent.clients import GpuClient, due
 from mig_manager.agent.context import Context
 from mig_manager.agent.foreign import dra_driver, foreign_manager, mps
 from mig_manager.agent.maintenance import maintenance, maintenance_lease
@@ -64,7 +64,7 @@ def forbidden_message(error: ForbiddenError) -> str:
 
 def _immovable(ctx: Context, work: Plan) -> Wait | None:
     """A GPU client that has to go and cannot be made to: the kubelet runs it, whatever the API says."""
-    static = next(((client, pod) for client, pod in _to_delete(ctx, work) if is_static(pod)), None)
+    static = next(((client, pod) for client, pod in _to_delete(ctx, work) if pod.static), None)
     if static is None:
         return None
     client, pod = static

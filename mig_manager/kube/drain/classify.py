@@ -78,6 +78,11 @@ class Refuse:
 Verdict = Evict | Wait | Skip | Refuse
 
 
+def is_mirror(pod: Mapping[str, Any]) -> bool:
+    """Whether the pod is the API's image of a static pod, which the kubelet runs whatever becomes of it."""
+    return MIRROR in (pod["metadata"].get("annotations") or {})
+
+
 def classify(pod: Mapping[str, Any], policy: Policy, *, daemon_set_gone: bool = False) -> Verdict:
     """What becomes of a pod that is in the way.
 
@@ -87,7 +92,7 @@ def classify(pod: Mapping[str, Any], policy: Policy, *, daemon_set_gone: bool = 
     name = f"{metadata['namespace']}/{metadata['name']}"
     if pod.get("status", {}).get("phase") in FINISHED:
         return Skip()
-    if MIRROR in (metadata.get("annotations") or {}):
+    if is_mirror(pod):
         text = f"{name} is a static pod of the kubelet and cannot be evicted; remove its manifest from the node"
         return Skip() if policy.whole_node else Refuse("MirrorPod", text)
     of_daemon_set = _of_daemon_set(name, pod, policy, gone=daemon_set_gone)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from mig_manager.kube.conditions import is_true
 from mig_manager.kube.memory.selectors import selector_matches
 
 EXEMPT_PHASES = frozenset({"Succeeded", "Failed", "Pending"})
@@ -42,12 +43,6 @@ class Count:
         return max(0, self.healthy - self.desired) if self.expected else 0
 
 
-def is_ready(pod: Mapping[str, Any]) -> bool:
-    """Whether the pod's Ready condition is true."""
-    conditions = pod.get("status", {}).get("conditions", ())
-    return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
-
-
 def judge(
     pod: Mapping[str, Any],
     budgets: Iterable[Mapping[str, Any]],
@@ -74,7 +69,7 @@ def judge(
     budget = mine[0]
     name = budget["metadata"]["name"]
     count = count_for(budget, pods, expected.get(name))
-    if not is_ready(pod):
+    if not is_true(pod, "Ready"):
         always = budget["spec"].get("unhealthyPodEvictionPolicy") == "AlwaysAllow"
         if always or (count.healthy >= count.desired > 0):
             return ALLOWED
@@ -88,7 +83,7 @@ def count_for(budget: Mapping[str, Any], pods: Iterable[Mapping[str, Any]], expe
     """The figures of one budget."""
     selector = budget["spec"].get("selector")
     matching = [pod for pod in pods if selector_matches(selector, pod["metadata"].get("labels") or {})]
-    healthy = sum(is_ready(pod) and "deletionTimestamp" not in pod["metadata"] for pod in matching)
+    healthy = sum(is_true(pod, "Ready") and "deletionTimestamp" not in pod["metadata"] for pod in matching)
     base = len(matching) if expected is None else expected
     minimum, maximum = budget["spec"].get("minAvailable"), budget["spec"].get("maxUnavailable")
     desired = scaled(minimum, base) if maximum is None else max(0, base - scaled(maximum, base))

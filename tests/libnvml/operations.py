@@ -40,8 +40,8 @@ def _outside(do: Callable[[Machine, int, int], object]) -> Operation:
         try:
             return str(do(session.machine, a % 3, b))
         except MachineError as error:
-            # What helps names the file, which is another one for each way of calling.
-            return error.problem
+            # What helps may name the file, which is another one for each way of calling.
+            return str(error).replace(str(session.machine.store.path), "FILE")
 
     return operation
 

@@ -72,13 +72,16 @@ def _idle(ctx: Context) -> StepResult:
         return Wait("NotWanted", IDLE_RETRY_S * 20, "the node has left its pool")
     unlisted = _unlisted(ctx)
     ending = _still_to_do(ctx, desired)
-    if ending is None and unlisted:
-        return Wait(why_not(ctx), IDLE_RETRY_S, unlisted)
-    if ending is not None:
-        if unlisted and isinstance(ending, Wait):
-            soon = min(ending.retry_after_s, IDLE_RETRY_S)
-            return replace(ending, retry_after_s=soon, message=f"{ending.message}; meanwhile {unlisted}")
+    if ending is None:
+        return Wait(why_not(ctx), IDLE_RETRY_S, unlisted) if unlisted else _as_wanted(ctx)
+    if not unlisted or not isinstance(ending, Wait):
         return ending
+    soon = min(ending.retry_after_s, IDLE_RETRY_S)
+    return replace(ending, retry_after_s=soon, message=f"{ending.message}; meanwhile {unlisted}")
+
+
+def _as_wanted(ctx: Context) -> StepResult:
+    """All is well, but perhaps for cards that are gone."""
     lost = gone(ctx)
     return Done() if lost is None else Refuse(lost.reason, str(lost))
 
